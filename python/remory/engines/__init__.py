@@ -1,0 +1,1 @@
+"""Engines run the frozen actor; `base` says what they all do."""

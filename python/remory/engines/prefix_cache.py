@@ -1,0 +1,83 @@
+"""Prefilled state of prompts read before, bounded in bytes.
+
+A prompt is read in chunks whose ends depend on the prompt alone; the state of each complete chunk is kept under a
+key that chains over everything before it: token ids, the rows' bytes, the actor and its dtype. So state is shared
+between equal beginnings and never between different rows, and a warm prompt runs exactly the same chunks as a
+cold one would from there: the answers are equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from remory.engines.base import Source
+
+
+def chunk_spans(length: int, cuts: Sequence[int], chunk: int) -> Iterator[tuple[int, int]]:
+    """Cut [0, length) into spans of at most `chunk` tokens that end at every cut."""
+    start = 0
+    for cut in sorted({cut for cut in cuts if 0 < cut < length} | {length}):
+        while start < cut:
+            stop = min(start + chunk, cut)
+            yield start, stop
+            start = stop
+
+
+def chunk_keys(source: Source, spans: Sequence[tuple[int, int]], seed: str) -> list[bytes]:
+    """One key a span, each over all that stands before the span's end. `seed` names actor and dtype."""
+    keys = []
+    chain = hashlib.sha256(seed.encode()).digest()
+    for start, stop in spans:
+        digest = hashlib.sha256(chain)
+        digest.update(source.ids[start:stop].numpy().tobytes())
+        if source.rows is not None:
+            inside = (source.positions >= start) & (source.positions < stop)
+            digest.update((source.positions[inside] - start).numpy().tobytes())
+            digest.update(source.rows[inside].contiguous().view(torch.uint8).numpy().tobytes())
+        chain = digest.digest()
+        keys.append(chain)
+    return keys
+
+
+class PrefixCache:
+    """Pieces of attention state by key, least recently used first to go. Not for more than one thread."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.bytes = 0
+        self._pieces: OrderedDict[bytes, Tensor] = OrderedDict()
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._pieces
+
+    def match(self, keys: Sequence[bytes]) -> list[Tensor]:
+        """The pieces of the longest run of `keys` from the first on that is held."""
+        held: list[Tensor] = []
+        for key in keys:
+            if key not in self._pieces:
+                break
+            held.append(self._pieces[key])
+        # The beginning is used by more prompts than the end, so it is touched last and goes last.
+        for key in reversed(keys[: len(held)]):
+            self._pieces.move_to_end(key)
+        return held
+
+    def insert(self, key: bytes, piece: Tensor) -> None:
+        """Keep a piece; others go until the limit holds. A piece larger than the limit is not kept."""
+        if key in self._pieces or piece.nbytes > self.limit_bytes:
+            return
+        self._pieces[key] = piece
+        self.bytes += piece.nbytes
+        while self.bytes > self.limit_bytes:
+            _, dropped = self._pieces.popitem(last=False)
+            self.bytes -= dropped.nbytes
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._pieces.clear()
+        self.bytes = 0

@@ -1,0 +1,170 @@
+"""Small real parts for the tests: actors of the two supported families and a memory checkpoint that fits them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from remory.network import Geometry, MemoryNetwork, embedded_checkpoint, load_checkpoint, save_checkpoint
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+WIDTH = 64
+CONTEXT = 2048
+BLOCK = 64
+RATIO = 8
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "{% for call in message.get('tool_calls') or [] %}\n{{ call['function'] | tojson }}{% endfor %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_TEXT = [
+    "The build takes 41 seconds and 3 tests fail in the parser.",
+    "We decided to keep the port 8421 and to write the receipt after the rows.",
+    "user assistant tool system summary memory of the conversation so far",
+    "ls -la src/ tests/ docs/ README.md Makefile; grep -n error log.txt",
+]
+
+
+def make_tokenizer() -> Any:
+    """A byte-level tokenizer of 384 tokens with the ChatML markers."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=384,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_TEXT * 8, trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", unk_token="<|endoftext|>", model_max_length=CONTEXT
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+def make_actor(folder: Path, family: str = "llama") -> Path:
+    """Write a Hugging Face folder with a random actor of 4 layers; `family` is llama or qwen3."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    tokenizer = make_tokenizer()
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=len(tokenizer),
+        hidden_size=WIDTH,
+        intermediate_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=2,
+        initializer_range=0.2,
+    )
+    torch.manual_seed(7)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def make_checkpoint(folder: Path, *, budget: int = 64, frontier: bool = False) -> Path:
+    """Write a random checkpoint for `make_actor`: blocks of 64 tokens, 8 rows each."""
+    geometry = Geometry(
+        hidden_size=WIDTH,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        layers_captured=2,
+        block_tokens=BLOCK,
+        compression_ratio=RATIO,
+        local_window=32,
+        max_depth=4,
+        summary_conditioned=not frontier,
+    )
+    network = MemoryNetwork(geometry, output_embedding_rms=0.2, summary_gate_init=0.5, seed=11)
+    compressor = {
+        "target_hidden_size": WIDTH,
+        "hidden_size": WIDTH,
+        "target_layer_ids": [1, 2],
+        "compression_ratio": RATIO,
+        "local_window": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "intermediate_size": 96,
+        "layer_types": ["sliding", "full"],
+        "output_embedding_rms": 0.2,
+        "max_depth": 4,
+        "base": None,
+        "pointer": None,
+        "trained": False,
+    }
+    if not frontier:
+        compressor["summary_gate_init"] = 0.5
+    tokenizer = make_tokenizer()
+
+    def ids(text: str) -> list[int]:
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    config = {
+        "schema": "remory.memory.v1",
+        "target_model": "tiny",
+        "target_revision": "test",
+        "compressor": compressor,
+        "residual": {"block_tokens": BLOCK, "compression_ratio": RATIO, "memory_budget": budget},
+        "summary_contract": {
+            "end_token_id": 2,
+            "student_summary_before_ids": ids("<|im_start|>user\nSummary:\n"),
+            "student_summary_after_ids": ids("<|im_end|>\n"),
+            "student_memory_before_ids": ids("<|im_start|>user\nMemory:\n"),
+            "student_memory_after_ids": ids("<|im_end|>\n"),
+            "prompt": "Summarise the conversation.",
+            "output_schema": None,
+        },
+    }
+    save_checkpoint(folder, network, config)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_actor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_actor(tmp_path_factory.mktemp("actors") / "tiny-llama")
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_actor(tmp_path_factory.mktemp("actors") / "tiny-qwen3", "qwen3")
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_frontier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny-frontier", frontier=True)
+
+
+@pytest.fixture(scope="session")
+def embedded() -> tuple[Path, Any]:
+    """The actor and the checkpoint that come with the package."""
+    from remory.actors import embedded_actor
+
+    return embedded_actor(), load_checkpoint(embedded_checkpoint())
