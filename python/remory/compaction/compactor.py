@@ -1,0 +1,353 @@
+"""Turns a session's history into a memory, and a memory into the prompt that goes on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from remory.compaction.memory import Memory
+from remory.compaction.pyramid import Node, Pyramid, leaf_spans, merge_to_budget, plan_pyramid
+from remory.compaction.receipt import write_receipt
+from remory.engines.base import EncodeRequest, EncodeResult, Engine, Fold, Leaf, Source
+from remory.errors import EngineFailed, IncompatibleMemory, InvalidInput
+from remory.network import Checkpoint
+
+
+class Compactor:
+    """Compacts and restores with one engine and one checkpoint. Holds no state of its own; thread-safe."""
+
+    def __init__(self, engine: Engine, checkpoint: Checkpoint) -> None:
+        self.engine = engine
+        self.checkpoint = checkpoint
+        self.identity = checkpoint.identity(engine.actor.revision)
+
+    def compact(
+        self,
+        prefix_ids: Sequence[int] | Tensor,
+        history_ids: Sequence[int] | Tensor,
+        summary_ids: Sequence[int] | Tensor,
+        previous: Memory | None = None,
+        branches: Sequence[Memory] = (),
+    ) -> Memory:
+        """Encode the history under its prefix into a new memory; the ones given stay as they are.
+
+        All token fields are one-dimensional and not empty, except `history_ids` when there is a `previous` or a
+        branch. Raises InvalidInput (with the numbers) for input that does not fit, ContextOverflow,
+        IncompatibleMemory for a memory of another identity, and EngineFailed; nothing is left behind then.
+        """
+        prefix, history, summary = (
+            self._ids(name, ids)
+            for name, ids in (("prefix_ids", prefix_ids), ("history_ids", history_ids), ("summary_ids", summary_ids))
+        )
+        self._check(prefix, history, summary, previous, branches)
+        # A frontier memory keeps its old nodes; a re-encoded one reads the old rows as source again.
+        if self.checkpoint.strategy == "frontier" and previous is not None:
+            work = self._continue_frontier(previous, history)
+        else:
+            work = self._reencode(previous, branches, history)
+        replaced = len(history) + sum(len(old.summary_ids) + len(old.rows) for old in _present(previous, *branches))
+        expanded = self._check_smaller(work.pyramid, summary, replaced, fresh=len(history) > 0 or bool(branches))
+        result = self.engine.encode(self._request(prefix, summary, work))
+        rows = self._joined(result, len(work.pyramid.frontier))
+        memory = Memory(prefix, summary, rows, tuple(work.raw_frontier()), self.identity, {})
+        receipt = write_receipt(
+            memory_rows=rows,
+            rows_sha256=memory.rows_sha256,
+            frontier=memory.frontier,
+            source_tokens=len(work.positions),
+            prefix_ids=prefix,
+            history_ids=history,
+            summary_ids=summary,
+            previous=previous,
+            branches=branches,
+            strategy=self.checkpoint.strategy,
+            expanded=expanded,
+            timings_ms={"summary": 0.0, "leaves": 0.0, "merge": 0.0, **result.timings_ms},
+        )
+        return Memory(prefix, summary, rows, memory.frontier, self.identity, receipt)
+
+    def restore(self, memory: Memory, continuation_ids: Sequence[int] | Tensor) -> Source:
+        """The restored prompt: prefix, summary and rows in their markers, continuation.
+
+        Raises IncompatibleMemory for a memory of another identity, InvalidInput for an empty continuation.
+        """
+        self.check(memory)
+        continuation = self._ids("input_ids", continuation_ids)
+        if not len(continuation):
+            raise InvalidInput("input_ids is empty: a continuation of at least 1 token follows the memory")
+        prompt = _Context()
+        prompt.add(memory.prefix_ids)
+        self._add_memory(prompt, memory)
+        head = prompt.length
+        prompt.add(continuation)
+        return prompt.source(cuts=(len(memory.prefix_ids), head))
+
+    def check(self, memory: Memory) -> None:
+        """Raises IncompatibleMemory unless this checkpoint and this actor made the memory."""
+        if memory.identity != self.identity:
+            raise IncompatibleMemory(
+                f"memory {memory.handle or ''} was made by identity {memory.identity[:12]}…, this server is "
+                f"{self.identity[:12]}… (checkpoint {self.checkpoint.name}, actor {self.engine.actor.name})"
+            )
+
+    def _reencode(self, previous: Memory | None, branches: Sequence[Memory], history: Tensor) -> _Work:
+        """Older summaries and rows, then the new history, all as source."""
+        context = _Context()
+        for memory in _present(previous, *branches):
+            self._add_memory(context, memory, as_source=True)
+        context.add_history(history)
+        positions, depths = context.source_positions(), context.source_depths()
+        block = self.checkpoint.block_tokens
+        input_depths = [int(depths[start:stop].max()) for start, stop in leaf_spans(len(positions), block)]
+        pyramid = self._planned(
+            lambda: plan_pyramid(
+                len(positions),
+                budget=self.checkpoint.memory_budget,
+                block=block,
+                ratio=self.checkpoint.ratio,
+                leaf_depths=[1 + depth for depth in input_depths],
+            )
+        )
+        return _Work(context.source(), positions, input_depths, pyramid, block, spans=context.source_spans())
+
+    def _continue_frontier(self, previous: Memory, history: Tensor) -> _Work:
+        """The old nodes stay; new history is read under them and joins as leaves."""
+        context = _Context()
+        context.add(self._placeholders(previous), rows=previous.rows)
+        begin = previous.source_total
+        context.add_history(history, begin)
+        block, ratio = self.checkpoint.block_tokens, self.checkpoint.ratio
+        spans = leaf_spans(len(history), block)
+        leaves = [Node(begin + start, begin + stop, 1) for start, stop in spans]
+        slots = self.checkpoint.geometry.slots
+        pyramid = self._planned(
+            lambda: merge_to_budget(
+                [*previous.frontier, *leaves],
+                budget=self.checkpoint.memory_budget,
+                rows_per_node=slots,
+                ratio=ratio,
+            )
+        )
+        kept = list(previous.rows.split(slots))
+        return _Work(context.source(), context.source_positions(), [0] * len(leaves), pyramid, block, kept=kept)
+
+    def _request(self, prefix: Tensor, summary: Tensor, work: _Work) -> EncodeRequest:
+        conditioned = self.checkpoint.geometry.summary_conditioned
+        before = torch.tensor(self.checkpoint.contract.summary_before_ids, dtype=torch.int64)
+        return EncodeRequest(
+            prefix_ids=prefix,
+            context=work.context,
+            positions=work.positions,
+            leaves=[
+                Leaf(start, stop, self._told(depth))
+                for (start, stop), depth in zip(
+                    leaf_spans(len(work.positions), work.block), work.input_depths, strict=True
+                )
+            ],
+            folds=[
+                Fold(merge.first, len(merge.children), self._told(merge.children[0].depth))
+                for merge in work.pyramid.merges
+            ],
+            kept=work.kept,
+            summary_ids=torch.cat([before, summary]) if conditioned else None,
+            summary_tokens=len(summary) if conditioned else 0,
+        )
+
+    def _told(self, depth: int) -> int:
+        """The depth that the network knows for `depth`: its table ends at max_depth - 1."""
+        return min(depth, self.checkpoint.geometry.max_depth - 1)
+
+    def _joined(self, result: EncodeResult, nodes: int) -> Tensor:
+        expected = (self.checkpoint.geometry.slots, self.engine.actor.width)
+        shapes = [tuple(rows.shape) for rows in result.nodes]
+        if shapes != [expected] * nodes:
+            raise EngineFailed(f"the engine returned nodes of shapes {shapes}, expected {nodes} of {expected}")
+        rows = torch.cat(result.nodes)
+        if not bool(rows.isfinite().all()):
+            raise EngineFailed("the memory network gave rows that are not finite")
+        return rows
+
+    def _add_memory(self, context: _Context, memory: Memory, *, as_source: bool = False) -> None:
+        contract = self.checkpoint.contract
+        context.add(contract.summary_before_ids)
+        context.add_summary(memory, as_source)
+        context.add(contract.summary_after_ids)
+        context.add(contract.memory_before_ids)
+        context.add_rows(memory, self._placeholders(memory), as_source)
+        context.add(contract.memory_after_ids)
+
+    def _placeholders(self, memory: Memory) -> Tensor:
+        return torch.full((len(memory.rows),), self.checkpoint.contract.end_token_id)
+
+    def _planned(self, plan: Callable[[], Pyramid]) -> Pyramid:
+        try:
+            return plan()
+        except ValueError as error:
+            raise InvalidInput(str(error)) from error
+
+    def _check_smaller(self, pyramid: Pyramid, summary: Tensor, replaced: int, *, fresh: bool) -> bool:
+        """Whether the memory is no smaller than the `replaced` tokens: allowed for tiny new histories only."""
+        contract = self.checkpoint.contract
+        markers = sum(
+            map(
+                len,
+                (
+                    contract.summary_before_ids,
+                    contract.summary_after_ids,
+                    contract.memory_before_ids,
+                    contract.memory_after_ids,
+                ),
+            )
+        )
+        soft = len(pyramid.frontier) * self.checkpoint.geometry.slots
+        size = soft + len(summary) + markers
+        if size < replaced:
+            return False
+        numbers = f"{soft} rows, {len(summary)} summary tokens and {markers} markers would replace {replaced} tokens"
+        if not fresh:
+            raise InvalidInput(f"nothing new to compact: {numbers}")
+        if replaced > self.checkpoint.block_tokens:
+            raise InvalidInput(f"the memory would be no smaller than what it replaces: {numbers}")
+        return True
+
+    def _check(
+        self, prefix: Tensor, history: Tensor, summary: Tensor, previous: Memory | None, branches: Sequence[Memory]
+    ) -> None:
+        for name, ids in (("prefix_ids", prefix), ("summary_ids", summary)):
+            if not len(ids):
+                raise InvalidInput(f"{name} is empty")
+        if not len(history) and previous is None and not branches:
+            raise InvalidInput("history_ids is empty, and there is neither a previous memory nor a branch")
+        for memory in _present(previous, *branches):
+            self.check(memory)
+        if previous is not None and not torch.equal(previous.prefix_ids, prefix):
+            raise InvalidInput(
+                f"prefix_ids ({len(prefix)} tokens) differ from the prefix of the previous memory "
+                f"({len(previous.prefix_ids)} tokens); keep the prefix identical"
+            )
+        if self.checkpoint.strategy == "frontier":
+            if branches:
+                raise InvalidInput(f"{len(branches)} branches given; a frontier checkpoint cannot fold branches")
+            if not len(history):
+                raise InvalidInput("history_ids is empty: a frontier checkpoint has nothing new to encode")
+
+    def _ids(self, name: str, ids: Sequence[int] | Tensor) -> Tensor:
+        try:
+            tensor = torch.as_tensor(ids, dtype=torch.int64)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InvalidInput(f"{name} is not a list of token ids") from error
+        if tensor.ndim != 1:
+            raise InvalidInput(f"{name} has {tensor.ndim} dimensions, expected a flat list")
+        vocabulary = self.engine.actor.vocabulary
+        if len(tensor) and not (int(tensor.min()) >= 0 and int(tensor.max()) < vocabulary):
+            wrong = int(tensor.min()) if int(tensor.min()) < 0 else int(tensor.max())
+            raise InvalidInput(f"{name} holds {wrong}; token ids are in [0, {vocabulary})")
+        return tensor
+
+
+@dataclass
+class _Work:
+    """What the engine is to encode, and how its nodes map to the raw tokens of the lineage."""
+
+    context: Source
+    positions: Tensor
+    input_depths: list[int]
+    pyramid: Pyramid
+    block: int
+    kept: list[Tensor] = field(default_factory=list)
+    spans: tuple[Tensor, Tensor] | None = None
+
+    def raw_frontier(self) -> list[Node]:
+        """The frontier with spans of raw tokens; without `spans` it counts raw tokens already."""
+        if self.spans is None:
+            return self.pyramid.frontier
+        starts, stops = self.spans
+        return [Node(int(starts[node.start]), int(stops[node.stop - 1]), node.depth) for node in self.pyramid.frontier]
+
+
+class _Context:
+    """Tokens and rows in the order the actor reads them, and which of them are source tokens.
+
+    Every source token stands for a span of raw tokens: itself, a row's share of its node, or nothing (a summary's
+    token, whose text the rows beside it stand for).
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._ids: list[Tensor] = []
+        self._rows: list[Tensor] = []
+        self._row_positions: list[Tensor] = []
+        self._positions: list[Tensor] = []
+        self._depths: list[Tensor] = []
+        self._starts: list[Tensor] = []
+        self._stops: list[Tensor] = []
+        self._raw = 0
+
+    def add(self, ids: Tensor | Sequence[int], rows: Tensor | None = None) -> Tensor:
+        """Append tokens that are no source; returns their positions."""
+        ids = torch.as_tensor(ids, dtype=torch.int64)
+        positions = torch.arange(self.length, self.length + len(ids))
+        self._ids.append(ids)
+        self.length += len(ids)
+        if rows is not None:
+            self._rows.append(rows)
+            self._row_positions.append(positions)
+        return positions
+
+    def add_history(self, ids: Tensor, begin: int | None = None) -> None:
+        """Append raw tokens as source; `begin` is the raw index of the first (default: behind what came before)."""
+        begin = self._raw if begin is None else begin
+        raw = torch.arange(begin, begin + len(ids))
+        self._mark(self.add(ids), torch.zeros_like(ids), raw, raw + 1)
+        self._raw = begin + len(ids)
+
+    def add_summary(self, memory: Memory, as_source: bool) -> None:
+        positions = self.add(memory.summary_ids)
+        if as_source:
+            here = torch.full_like(positions, self._raw)
+            self._mark(positions, torch.zeros_like(positions), here, here)
+
+    def add_rows(self, memory: Memory, placeholders: Tensor, as_source: bool) -> None:
+        positions = self.add(placeholders, rows=memory.rows)
+        if not as_source:
+            return
+        each = len(memory.rows) // len(memory.frontier)
+        row = torch.arange(each)
+        for index, node in enumerate(memory.frontier):
+            width = node.stop - node.start
+            begin = self._raw + node.start
+            self._mark(
+                positions[index * each : (index + 1) * each],
+                torch.full((each,), node.depth),
+                begin + width * row // each,
+                begin + width * (row + 1) // each,
+            )
+        self._raw += memory.source_total
+
+    def source(self, cuts: tuple[int, ...] = ()) -> Source:
+        ids = torch.cat(self._ids)
+        if not self._rows:
+            return Source(ids, cuts=cuts)
+        return Source(ids, torch.cat(self._rows), torch.cat(self._row_positions), cuts)
+
+    def source_positions(self) -> Tensor:
+        return torch.cat(self._positions)
+
+    def source_depths(self) -> Tensor:
+        return torch.cat(self._depths)
+
+    def source_spans(self) -> tuple[Tensor, Tensor]:
+        return torch.cat(self._starts), torch.cat(self._stops)
+
+    def _mark(self, positions: Tensor, depths: Tensor, starts: Tensor, stops: Tensor) -> None:
+        self._positions.append(positions)
+        self._depths.append(depths)
+        self._starts.append(starts)
+        self._stops.append(stops)
+
+
+def _present(*memories: Memory | None) -> list[Memory]:
+    return [memory for memory in memories if memory is not None]

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+import torch
+
+from remory.compaction import Compactor
+from remory.engines.base import GenerationRequest, SamplingParams
+from remory.engines.transformers import TransformersEngine
+from remory.errors import ContextOverflow, IncompatibleMemory, InvalidInput
+from remory.network import load_checkpoint
+
+from ..conftest import BLOCK, RATIO, make_checkpoint
+from ..engines.conftest import finish
+
+GREEDY = SamplingParams(max_new_tokens=12, temperature=0, ignore_eos=True)
+SLOTS = BLOCK // RATIO
+
+
+def tokens(length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(3, 380, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+PREFIX, SUMMARY = tokens(40, 1), tokens(12, 2)
+
+
+def make_compactor(actor, folder) -> Compactor:
+    checkpoint = load_checkpoint(folder)
+    return Compactor(TransformersEngine(actor, checkpoint), checkpoint)
+
+
+@pytest.fixture(scope="module")
+def compactor(tiny_actor, tiny_checkpoint):
+    compactor = make_compactor(tiny_actor, tiny_checkpoint)
+    yield compactor
+    compactor.engine.close()
+
+
+@pytest.fixture(scope="module")
+def frontier(tiny_actor, tiny_frontier):
+    compactor = make_compactor(tiny_actor, tiny_frontier)
+    yield compactor
+    compactor.engine.close()
+
+
+@pytest.fixture(scope="module")
+def reference(tiny_actor):
+    from remory.actors import load_model
+
+    return load_model(tiny_actor, "cpu", None)
+
+
+def features_of(reference, embeddings: torch.Tensor) -> torch.Tensor:
+    """Layers 1 and 2 of one full pass over embeddings [T, D]."""
+    states = reference.model(inputs_embeds=embeddings[None], output_hidden_states=True).hidden_states
+    return torch.cat([states[2][0], states[3][0]], -1)
+
+
+def embed(reference, ids: torch.Tensor) -> torch.Tensor:
+    return reference.get_input_embeddings()(ids)
+
+
+def close(rows: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Equal but for the rounding of rows to bfloat16, which goes in twice where rows are read again."""
+    return bool((rows.float() - expected).norm() / expected.norm() < 8e-3)
+
+
+def summary_states(reference, compactor, summary):
+    before = torch.tensor(compactor.checkpoint.contract.summary_before_ids)
+    return reference.model(torch.cat([PREFIX, before, summary])[None]).last_hidden_state[0, -len(summary) :]
+
+
+def test_a_first_memory_is_the_networks_rows(compactor, reference):
+    history = tokens(150, 3)
+    memory = compactor.compact(PREFIX, history, SUMMARY)
+    with torch.no_grad():
+        features = features_of(reference, embed(reference, torch.cat([PREFIX, history])))[len(PREFIX) :]
+        told = summary_states(reference, compactor, SUMMARY)
+        network = compactor.checkpoint.network
+        expected = [network(block, told, 0) for block in features.split(BLOCK)]
+    assert close(memory.rows, torch.cat(expected))
+    assert [(node.start, node.stop, node.depth) for node in memory.frontier] == [
+        (0, 64, 1),
+        (64, 128, 1),
+        (128, 150, 1),
+    ]
+
+
+def test_a_second_memory_reads_summary_rows_and_new_history(compactor, reference):
+    first = compactor.compact(PREFIX, tokens(150, 3), SUMMARY).named("rm_first")
+    history, summary = tokens(100, 4), tokens(10, 5)
+    memory = compactor.compact(PREFIX, history, summary, previous=first)
+    contract = compactor.checkpoint.contract
+    parts = [
+        (contract.summary_before_ids, False),
+        (SUMMARY, True),
+        (contract.summary_after_ids, False),
+        (contract.memory_before_ids, False),
+        (None, True),
+        (contract.memory_after_ids, False),
+        (history, True),
+    ]
+    with torch.no_grad():
+        pieces = [first.rows.float() if ids is None else embed(reference, torch.as_tensor(ids)) for ids, _ in parts]
+        source = torch.cat([torch.full((len(piece),), used) for piece, (_, used) in zip(pieces, parts, strict=True)])
+        features = features_of(reference, torch.cat([embed(reference, PREFIX), *pieces]))[len(PREFIX) :][source.bool()]
+        told = summary_states(reference, compactor, summary)
+        # 12 summary tokens and 24 rows of depth 1 lie in the first block of 64, so it is told depth 1.
+        expected = [
+            compactor.checkpoint.network(block, told, depth)
+            for block, depth in zip(features.split(BLOCK), [1, 0, 0], strict=True)
+        ]
+    assert close(memory.rows, torch.cat(expected))
+    assert [node.depth for node in memory.frontier] == [2, 1, 1]
+    assert (memory.frontier[0].start, memory.source_total) == (0, 250)
+    assert memory.receipt["previous"] == "rm_first"
+    assert memory.receipt["source_tokens"] == 12 + 24 + 100
+
+
+def test_merging_reads_the_childrens_rows_behind_the_prefix(tiny_actor, tmp_path, reference):
+    """9 leaves against a budget of 2 nodes: the first 8 become one parent of depth 2."""
+    compactor = make_compactor(tiny_actor, make_checkpoint(tmp_path / "small", budget=2 * SLOTS))
+    wide = make_compactor(tiny_actor, make_checkpoint(tmp_path / "wide", budget=9 * SLOTS))
+    history = tokens(8 * BLOCK + 30, 6)
+    leaves = wide.compact(PREFIX, history, SUMMARY).rows
+    memory = compactor.compact(PREFIX, history, SUMMARY)
+    with torch.no_grad():
+        children = leaves[: 8 * SLOTS].float()
+        features = features_of(reference, torch.cat([embed(reference, PREFIX), children]))[len(PREFIX) :]
+        told = summary_states(reference, compactor, SUMMARY)
+        parent = compactor.checkpoint.network(features, told, 1)
+    assert close(memory.rows[:SLOTS], parent)
+    assert torch.equal(memory.rows[SLOTS:], leaves[8 * SLOTS :])
+    assert memory.receipt["depths"] == {"2": SLOTS, "1": SLOTS}
+    assert memory.receipt["frontier"][0] == {"start": 0, "stop": 8 * BLOCK, "depth": 2}
+    compactor.engine.close()
+    wide.engine.close()
+
+
+def test_many_merges_of_one_level_equal_single_ones(tiny_actor, tmp_path):
+    """17 leaves give two parents in one batch; each equals the parent of its own history alone."""
+    compactor = make_compactor(tiny_actor, make_checkpoint(tmp_path / "two", budget=3 * SLOTS))
+    memory = compactor.compact(PREFIX, tokens(17 * BLOCK, 7), SUMMARY)
+    assert memory.receipt["depths"] == {"2": 2 * SLOTS, "1": SLOTS}
+    only = make_compactor(tiny_actor, make_checkpoint(tmp_path / "one", budget=2 * SLOTS))
+    first = only.compact(PREFIX, tokens(17 * BLOCK, 7)[: 9 * BLOCK], SUMMARY)
+    assert close(memory.rows[:SLOTS], first.rows[:SLOTS].float())
+    compactor.engine.close()
+    only.engine.close()
+
+
+def test_the_same_history_under_another_summary_gives_other_rows(compactor):
+    history = tokens(150, 3)
+    one, two = (compactor.compact(PREFIX, history, tokens(12, seed)) for seed in (2, 22))
+    assert one.rows_sha256 != two.rows_sha256
+
+
+def test_compaction_is_deterministic(compactor):
+    history = tokens(300, 3)
+    first = compactor.compact(PREFIX, history, SUMMARY)
+    assert compactor.compact(PREFIX, history, SUMMARY).rows_sha256 == first.rows_sha256
+    compactor.engine._cache.clear()
+    assert compactor.compact(PREFIX, history, SUMMARY).rows_sha256 == first.rows_sha256
+
+
+def test_branches_join_in_the_order_given(compactor):
+    parent, left, right = (
+        compactor.compact(PREFIX if n == 0 else tokens(30, 40 + n), tokens(100, 30 + n), tokens(8, 50 + n)).named(
+            f"rm_{n}"
+        )
+        for n in range(3)
+    )
+    history = tokens(80, 9)
+    one = compactor.compact(PREFIX, history, SUMMARY, previous=parent, branches=[left, right])
+    two = compactor.compact(PREFIX, history, SUMMARY, previous=parent, branches=[right, left])
+    assert one.receipt["branches"] == ["rm_1", "rm_2"]
+    assert one.receipt["source_tokens"] == 3 * (8 + 16) + 80
+    assert one.source_total == 3 * 100 + 80
+    assert one.rows_sha256 != two.rows_sha256
+    folded = compactor.compact(PREFIX, [], SUMMARY, previous=parent, branches=[left])
+    assert folded.receipt["history_tokens"] == 0
+
+
+def test_a_frontier_keeps_its_old_nodes(frontier):
+    first = frontier.compact(PREFIX, tokens(150, 3), SUMMARY).named("rm_first")
+    second = frontier.compact(PREFIX, tokens(100, 4), SUMMARY, previous=first)
+    assert second.receipt["strategy"] == "frontier"
+    assert torch.equal(second.rows[: len(first.rows)], first.rows)
+    spans = [(node.start, node.stop) for node in second.frontier]
+    assert spans == [(0, 64), (64, 128), (128, 150), (150, 214), (214, 250)]
+
+
+def test_a_frontier_encodes_new_history_under_its_old_rows(frontier, reference):
+    first = frontier.compact(PREFIX, tokens(150, 3), SUMMARY)
+    history = tokens(60, 4)
+    second = frontier.compact(PREFIX, history, SUMMARY, previous=first)
+    with torch.no_grad():
+        seen = torch.cat([embed(reference, PREFIX), first.rows.float(), embed(reference, history)])
+        features = features_of(reference, seen)[-60:]
+        assert close(second.rows[-SLOTS:], frontier.checkpoint.network(features))
+
+
+def test_a_frontier_over_budget_merges_old_and_new(frontier):
+    memory = frontier.compact(PREFIX, tokens(5 * BLOCK, 3), SUMMARY)
+    memory = frontier.compact(PREFIX, tokens(5 * BLOCK, 4), SUMMARY, previous=memory)
+    assert memory.receipt["depths"] == {"2": SLOTS, "1": 2 * SLOTS}
+    assert memory.receipt["frontier"][0] == {"start": 0, "stop": 8 * BLOCK, "depth": 2}
+    assert memory.receipt["timings_ms"]["merge"] > 0
+
+
+def test_a_frontier_refuses_branches(frontier):
+    memory = frontier.compact(PREFIX, tokens(100, 3), SUMMARY)
+    with pytest.raises(InvalidInput, match="cannot fold branches"):
+        frontier.compact(PREFIX, tokens(100, 4), SUMMARY, branches=[memory])
+
+
+def test_the_receipt_says_what_was_done(compactor):
+    history = tokens(150, 3)
+    memory = compactor.compact(PREFIX, history, SUMMARY)
+    receipt = memory.receipt
+    assert json.loads(json.dumps(receipt)) == receipt
+    assert receipt["history_tokens"] == receipt["source_tokens"] == 150
+    assert receipt["soft_tokens"] == 3 * SLOTS
+    assert receipt["compression_ratio"] == 6.25
+    assert receipt["memory_bytes"] == 24 * 64 * 2
+    packed = b"".join(int(token).to_bytes(4, "little") for token in history)
+    assert receipt["history_sha256"] == hashlib.sha256(packed).hexdigest()
+    assert receipt["rows_sha256"] == memory.rows_sha256
+    assert "expanded" not in receipt
+    assert set(receipt["timings_ms"]) == {"summary", "leaves", "merge"}
+    assert receipt["timings_ms"]["summary"] > 0
+    assert receipt["timings_ms"]["leaves"] > 0
+
+
+def test_the_restored_prompt_has_its_parts_in_order(compactor):
+    memory = compactor.compact(PREFIX, tokens(150, 3), SUMMARY)
+    source = compactor.restore(memory, [8, 9])
+    contract = compactor.checkpoint.contract
+    expected = [
+        *PREFIX.tolist(),
+        *contract.summary_before_ids,
+        *SUMMARY.tolist(),
+        *contract.summary_after_ids,
+        *contract.memory_before_ids,
+        *[contract.end_token_id] * 24,
+        *contract.memory_after_ids,
+        8,
+        9,
+    ]
+    assert source.ids.tolist() == expected
+    first = expected.index(contract.end_token_id, len(PREFIX) + len(contract.memory_before_ids) + 20)
+    assert source.positions.tolist() == list(range(first, first + 24))
+    assert source.cuts == (len(PREFIX), len(expected) - 2)
+
+
+def test_restored_answers_equal_those_of_embeddings_put_in_by_hand(compactor, reference):
+    memory = compactor.compact(PREFIX, tokens(150, 3), SUMMARY)
+    source = compactor.restore(memory, tokens(20, 8))
+    answer = finish(compactor.engine, GenerationRequest(source, GREEDY))
+    with torch.no_grad():
+        embeddings = embed(reference, source.ids)
+        embeddings[source.positions] = memory.rows.float()
+        for token in answer.output_ids:
+            best = int(reference(inputs_embeds=embeddings[None]).logits[0, -1].argmax())
+            assert token == best
+            embeddings = torch.cat([embeddings, embed(reference, torch.tensor([token]))])
+
+
+def test_a_tiny_history_is_flagged_as_expanded(compactor):
+    memory = compactor.compact(PREFIX, tokens(5, 3), SUMMARY)
+    assert memory.receipt["expanded"] is True
+
+
+def test_a_memory_that_would_not_be_smaller_is_refused(compactor):
+    with pytest.raises(InvalidInput, match=r"no smaller than what it replaces: 32 rows, 300 summary tokens"):
+        compactor.compact(PREFIX, tokens(200, 3), tokens(300, 4))
+
+
+def test_compacting_twice_without_news_never_grows(compactor):
+    memory = compactor.compact(PREFIX, tokens(600, 3), SUMMARY)
+    sizes = [len(memory.rows)]
+    with pytest.raises(InvalidInput, match="nothing new to compact"):
+        for _ in range(10):
+            memory = compactor.compact(PREFIX, [], SUMMARY, previous=memory)
+            sizes.append(len(memory.rows))
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) == len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"prefix_ids": []}, "prefix_ids is empty"),
+        ({"summary_ids": []}, "summary_ids is empty"),
+        ({"history_ids": []}, "history_ids is empty, and there is neither"),
+        ({"history_ids": [1, 384]}, r"history_ids holds 384; token ids are in \[0, 384\)"),
+        ({"history_ids": [-3, 1]}, "history_ids holds -3"),
+        ({"prefix_ids": [[1, 2]]}, "prefix_ids has 2 dimensions"),
+        ({"summary_ids": ["a"]}, "summary_ids is not a list of token ids"),
+    ],
+)
+def test_wrong_fields_are_named(compactor, fields, message):
+    good = {"prefix_ids": PREFIX, "history_ids": tokens(150), "summary_ids": SUMMARY}
+    with pytest.raises(InvalidInput, match=message):
+        compactor.compact(**{**good, **fields})
+    compactor.compact(**good)
+
+
+def test_another_prefix_is_refused(compactor):
+    memory = compactor.compact(PREFIX, tokens(150, 3), SUMMARY)
+    with pytest.raises(InvalidInput, match=r"prefix_ids \(41 tokens\) differ .* \(40 tokens\)"):
+        compactor.compact(tokens(41), tokens(100), SUMMARY, previous=memory)
+
+
+def test_another_identity_is_refused(compactor, frontier):
+    memory = frontier.compact(PREFIX, tokens(150, 3), SUMMARY)
+    with pytest.raises(IncompatibleMemory, match="was made by identity"):
+        compactor.restore(memory, [5])
+    with pytest.raises(IncompatibleMemory):
+        compactor.compact(PREFIX, tokens(100), SUMMARY, previous=memory)
+
+
+def test_an_overlong_history_says_the_numbers(tiny_actor, tmp_path):
+    compactor = make_compactor(tiny_actor, make_checkpoint(tmp_path / "wide", budget=4096))
+    with pytest.raises(ContextOverflow, match="40 tokens and 2010 to be read behind it are 2050; .* holds 2048"):
+        compactor.compact(PREFIX, tokens(2010), SUMMARY)
+    compactor.engine.close()
+
+
+def test_a_budget_that_cannot_be_met_says_the_numbers(tiny_actor, tmp_path):
+    compactor = make_compactor(tiny_actor, make_checkpoint(tmp_path / "small", budget=SLOTS))
+    with pytest.raises(InvalidInput, match="7 nodes of 8 rows are 56 rows, the budget is 8"):
+        compactor.compact(PREFIX, tokens(7 * BLOCK), SUMMARY)
+    compactor.engine.close()
