@@ -1,0 +1,1 @@
+"""Checkpoints that come with Remory, and the programs that made them."""

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from remory.errors import InvalidInput
+from remory.network import MemoryNetwork
+
+MakeNetwork = Callable[..., MemoryNetwork]
+
+POINTER = {"pointer_heads": 2, "pointer_head_dim": 4, "vocabulary": 10}
+VARIANTS = [
+    pytest.param({}, id="summary"),
+    pytest.param({"summary_conditioned": False}, id="no-summary"),
+    pytest.param({"base": "tail"}, id="tail"),
+    pytest.param(POINTER, id="pointer"),
+    pytest.param({"base": "tail", **POINTER}, id="tail-pointer"),
+    pytest.param({"summary_conditioned": False, "base": "tail", "num_hidden_layers": 2}, id="two-layers"),
+]
+
+
+def relative_error(got: Tensor, expected: Tensor) -> float:
+    return ((got.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+def as_fast(run: Callable[[], Tensor]) -> Tensor:
+    with torch.no_grad():
+        return run()
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
+def test_golden_cases_give_their_rows(golden: Any, gradients: bool) -> None:
+    network = MemoryNetwork(golden.config)
+    network.load_state_dict(golden.weights)
+    with torch.set_grad_enabled(gradients):
+        rows = network(golden.features, golden.summary, golden.config["input_depth"])
+    assert rows.requires_grad == gradients
+    assert rows.shape == golden.rows.shape
+    assert relative_error(rows.detach(), golden.rows) < 1e-4
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_op_and_plain_path_agree(make_network: MakeNetwork, blocks: Any, variant: dict[str, Any]) -> None:
+    network = make_network(**variant)
+    plain = blocks.encode(network)
+    fast = as_fast(lambda: blocks.encode(network))
+    assert plain.requires_grad
+    assert not fast.requires_grad
+    assert plain.isfinite().all()
+    assert relative_error(fast, plain.detach()) < 1e-4
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_bfloat16_stays_near_float32(make_network: MakeNetwork, blocks: Any, variant: dict[str, Any]) -> None:
+    network = make_network(**variant).to(torch.bfloat16)
+    plain = blocks.encode(network)
+    fast = as_fast(lambda: blocks.encode(network))
+    exact = as_fast(lambda: blocks.encode(network.float()))
+    assert plain.dtype == fast.dtype == torch.bfloat16
+    assert relative_error(fast, exact) < 2e-2
+    assert relative_error(plain.detach(), exact) < 2e-2
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_batch_of_ragged_blocks_gives_the_rows_of_each_alone(
+    make_network: MakeNetwork, blocks: Any, variant: dict[str, Any], gradients: bool
+) -> None:
+    network = make_network(**variant)
+    geometry = network.geometry
+    with torch.set_grad_enabled(gradients):
+        together = blocks.encode(network).detach()
+        for block, length in enumerate(blocks.lengths.tolist()):
+            alone = network(
+                blocks.features[block, :length],
+                blocks.summary if geometry.summary_conditioned else None,
+                int(blocks.input_depths[block]),
+                blocks.embeddings[block, :length] if geometry.reads_embeddings else None,
+                blocks.token_ids[block, :length] if geometry.pointer_heads else None,
+            )
+            assert relative_error(together[block], alone.detach()) < 1e-5
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_gradients_reach_every_parameter(make_network: MakeNetwork, blocks: Any, variant: dict[str, Any]) -> None:
+    network = make_network(**variant)
+    rows = blocks.encode(network)
+    weights = torch.randn(rows.shape, generator=torch.Generator().manual_seed(4))
+    (rows * weights).sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().max() > 0, name
+    statistics = {"output_embedding_rms"} | (
+        {"pointer.mean", "pointer.idf"} if network.geometry.pointer_heads else set()
+    )
+    assert {name for name, _ in network.named_buffers()} == statistics
+
+
+def test_gradients_reach_the_inputs(make_network: MakeNetwork, blocks: Any) -> None:
+    network = make_network(base="tail", **POINTER).requires_grad_(False)
+    features, embeddings, summary = (
+        tensor.nan_to_num().requires_grad_() for tensor in (blocks.features, blocks.embeddings, blocks.summary)
+    )
+    rows = network.encode(features, blocks.lengths, summary, blocks.input_depths, embeddings, blocks.token_ids)
+    rows.square().mul(torch.arange(24)).sum().backward()
+    for tensor in (features, embeddings, summary):
+        assert tensor.grad is not None
+        assert tensor.grad.abs().max() > 0
+    assert features.grad is not None
+    assert not features.grad[1, 1:].any()
+
+
+def test_training_lowers_a_loss(make_network: MakeNetwork, blocks: Any) -> None:
+    network = make_network(base="tail", **POINTER)
+    generator = torch.Generator().manual_seed(5)
+    target = 0.3 * torch.randn(3, network.geometry.slots, 24, generator=generator)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(30):
+        loss = (blocks.encode(network) - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
+def test_with_the_gate_shut_rows_are_the_last_tokens_embeddings(
+    make_network: MakeNetwork, blocks: Any, gradients: bool
+) -> None:
+    network = make_network(base="tail")
+    torch.nn.init.zeros_(network.get_parameter("base_gate"))
+    with torch.set_grad_enabled(gradients):
+        rows = blocks.encode(network).detach()
+    slots = network.geometry.slots
+    # Where a block has fewer tokens than slots the first one is repeated.
+    last = {0: list(range(43, 50)), 1: [0] * slots, 2: list(range(16, 23))}
+    for block, tokens in last.items():
+        kept = blocks.embeddings[block, tokens]
+        expected = 0.3 * kept / (kept.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        torch.testing.assert_close(rows[block], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
+@pytest.mark.parametrize("base", [None, "tail"])
+def test_added_paths_follow_their_formula(
+    make_network: MakeNetwork, blocks: Any, base: str | None, gradients: bool
+) -> None:
+    network = make_network(base=base, **POINTER)
+    without = make_network()
+    without.load_state_dict(network.state_dict(), strict=False)
+    published = as_fast(lambda: blocks.encode(without))
+    with torch.set_grad_enabled(gradients):
+        rows = blocks.encode(network).detach()
+    for block in range(3):
+        expected = _added_paths(network, blocks, block, published[block])
+        assert relative_error(rows[block], expected) < 1e-4
+
+
+def _added_paths(network: MemoryNetwork, blocks: Any, block: int, published: Tensor) -> Tensor:
+    """The sum of base, network and pointer, written out slot by slot and token by token in float64."""
+    geometry = network.geometry
+    w = {name: tensor.double() for name, tensor in network.state_dict().items()}
+    length, rms = int(blocks.lengths[block]), w["output_embedding_rms"]
+    features, embeddings = blocks.features[block, :length].double(), blocks.embeddings[block, :length].double()
+    projected = features @ w["fc.weight"].T
+    source = projected / (projected.square().mean(-1, keepdim=True) + 1e-6).sqrt() * w["hidden_norm.weight"]
+    heads, width = geometry.pointer_heads, geometry.pointer_head_dim
+    rows = []
+    for slot, r in enumerate(published.double()):
+        start = slot * geometry.compression_ratio
+        stop = min(start + geometry.compression_ratio, geometry.block_tokens)
+        anchor = (start + stop - 1) / 2
+        row = r
+        if geometry.base == "tail":
+            row = embeddings[max(length - geometry.slots + slot, 0)] + w["base_gate"] * r
+        seen = [t for t in range(length) if abs(t - anchor) < geometry.local_window / 2]
+        query = (w["pointer.q_proj.weight"] @ (r / rms)).view(heads, width)
+        for head in range(heads if seen else 0):
+            logits = []
+            for t in seen:
+                key = (w["pointer.k_proj.weight"] @ source[t]).view(heads, width)[head]
+                token = int(blocks.token_ids[block, t])
+                idf = w["pointer.idf"][token] if token >= 0 else 0.0
+                bonus = w["pointer.group_bonus"][head] if start <= t < stop else 0.0
+                logits.append(query[head] @ key / math.sqrt(width) + w["pointer.idf_scale"][head] * idf + bonus)
+            share = torch.stack(logits).softmax(0)
+            copied = share @ (embeddings[seen] - w["pointer.mean"])
+            row = row + w["pointer.value"][head] @ copied
+        rows.append(row / (row.square().mean() + 1e-6).sqrt() * rms)
+    return torch.stack(rows)
+
+
+def test_initialisation_is_seeded_and_as_documented(make_geometry: Callable[..., Any]) -> None:
+    geometry = make_geometry(base="tail", **POINTER)
+    first, again, other = (
+        MemoryNetwork(geometry, output_embedding_rms=0.3, summary_gate_init=0.2, seed=seed).state_dict()
+        for seed in (7, 7, 8)
+    )
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["fc.weight"], other["fc.weight"])
+    assert abs(first["fc.weight"].std().item() - 0.02) < 2e-3
+    assert all((tensor == 1).all() for name, tensor in first.items() if name.endswith("norm.weight"))
+    assert first["summary_attention.1.gate"].item() == pytest.approx(0.2)
+    assert first["base_gate"].item() == 0
+    assert first["output_embedding_rms"].item() == pytest.approx(0.3)
+    assert torch.equal(first["pointer.value"], 0.35 * torch.eye(24).expand(2, -1, -1))
+    assert first["pointer.idf_scale"].tolist() == pytest.approx([0.3, 0.3])
+    assert first["pointer.group_bonus"].tolist() == [2, 2]
+
+
+REFUSALS: list[tuple[str, dict[str, Any], str]] = [
+    ("features of another width", {"features": torch.zeros(3, 50, 24)}, "features must be [B, T, 48]"),
+    ("no block", {"features": torch.zeros(0, 5, 48)}, "lengths must be [0] int64"),
+    ("no token", {"features": torch.zeros(3, 0, 48)}, "1 to 50 source tokens, got 0"),
+    ("more tokens than a block", {"features": torch.zeros(3, 51, 48)}, "1 to 50 source tokens, got 51"),
+    (
+        "lengths of another dtype",
+        {"lengths": torch.tensor([50, 1, 23], dtype=torch.int32)},
+        "lengths must be [3] int64",
+    ),
+    ("an empty block", {"lengths": torch.tensor([50, 0, 23])}, "lengths must be within 1 to 50, got 0 to 50"),
+    ("a length past the tokens", {"lengths": torch.tensor([50, 1, 51])}, "lengths must be within 1 to 50, got 1 to 51"),
+    (
+        "a depth past the table",
+        {"input_depths": torch.tensor([0, 3, 1])},
+        "input_depths must be within 0 to 2, got 0 to 3",
+    ),
+    ("a negative depth", {"input_depths": torch.tensor([0, -1, 1])}, "input_depths must be within 0 to 2, got -1 to 1"),
+    ("no summary", {"summary": None}, "conditioned on a summary, but none was given"),
+    ("an empty summary", {"summary": torch.zeros(0, 24)}, "summary must be [S, 24] with S at least 1, got [0, 24]"),
+    ("a summary of another width", {"summary": torch.zeros(5, 25)}, "summary must be [S, 24]"),
+    ("no embeddings", {"embeddings": None}, "embeddings must be [3, 50, 24], got none"),
+    ("embeddings of another width", {"embeddings": torch.zeros(3, 50, 23)}, "got [3, 50, 23]"),
+    ("no token ids", {"token_ids": None}, "token_ids must be [3, 50] int64, got none"),
+    (
+        "a token past the table",
+        {"token_ids": torch.full((3, 50), 10)},
+        "token_ids must be within -1 to 9, got 10 to 10",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), [pytest.param(*case[1:], id=case[0]) for case in REFUSALS])
+def test_inputs_that_do_not_fit_are_refused_with_the_numbers(
+    make_network: MakeNetwork, blocks: Any, change: dict[str, Any], words: str
+) -> None:
+    network = make_network(base="tail", **POINTER)
+    with pytest.raises(InvalidInput) as caught:
+        as_fast(lambda: replace(blocks, **change).encode(network))
+    assert words in str(caught.value)
+
+
+def test_an_unconditioned_network_refuses_a_summary_and_takes_any_depth(make_network: MakeNetwork, blocks: Any) -> None:
+    network = make_network(summary_conditioned=False)
+    with torch.no_grad():
+        deep = network(blocks.features[0], input_depth=70)
+        assert torch.equal(deep, network(blocks.features[0]))
+        with pytest.raises(InvalidInput, match="not conditioned on a summary"):
+            network(blocks.features[0], blocks.summary)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_features_that_are_not_finite_give_no_rows(make_network: MakeNetwork, blocks: Any, value: float) -> None:
+    network = make_network()
+    features = blocks.features.clone()
+    features[2, 4, 5] = value
+    with pytest.raises(InvalidInput, match=r"rows of blocks \[2\] are not finite"):
+        as_fast(lambda: replace(blocks, features=features).encode(network))
