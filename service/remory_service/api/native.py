@@ -1,0 +1,340 @@
+"""The native routes: generation, compaction, memories, tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Response, current_app, g, jsonify, request
+from flask_openapi3 import APIBlueprint, Tag
+
+from remory import __version__
+from remory.compaction.memory import Memory
+from remory.engines.base import Source
+from remory_service.api.answers import (
+    CompactAnswer,
+    CompactTextAnswer,
+    DeletedAnswer,
+    DetokenizeAnswer,
+    GenerateAnswer,
+    InfoAnswer,
+    MemoriesAnswer,
+    MemoryAnswer,
+    ServerInfoAnswer,
+    TokenizeAnswer,
+)
+from remory_service.api.bodies import (
+    CompactBody,
+    CompactTextBody,
+    DetokenizeBody,
+    ErrorAnswer,
+    GenerateBody,
+    HandlePath,
+    OptionalSessionHeader,
+    SessionHeader,
+    TokenizeBody,
+)
+from remory_service.api.conversation import render_body, render_chat, write_summary
+from remory_service.api.generation import (
+    Indexed,
+    Job,
+    Watch,
+    answer,
+    check_ids,
+    follow,
+    is_batch,
+    jobs_of,
+    last_outputs,
+    listed_ids,
+    prompts,
+)
+from remory_service.errors import BadRequest, NotFound, known
+from remory_service.identity import checked_session
+from remory_service.runtime import Loaded, Runtime
+from remory_service.store import memories
+from remory_service.store.memories import MemoryInfo, Owner
+
+_SHOWN_HANDLE = 64
+
+native = APIBlueprint(
+    "native",
+    __name__,
+    abp_tags=[Tag(name="native", description="Generation and soft memory.")],
+    abp_security=[{"bearer": []}, {"header": []}],
+    abp_responses=dict.fromkeys((400, 401, 403, 413, 422, 500, 503), ErrorAnswer),
+)
+_NOT_FOUND: dict[str | int, Any] = {404: ErrorAnswer}
+_MADE_BY_ACTOR: dict[str | int, Any] = {404: ErrorAnswer, 502: ErrorAnswer}
+
+
+@native.post("/generate", responses={200: GenerateAnswer, **_MADE_BY_ACTOR})
+def generate(header: OptionalSessionHeader, body: GenerateBody) -> Response:
+    """Continue prompts as SGLang's `/generate` does, or one prompt behind a memory.
+
+    A list of prompts, or `n` above 1, is answered by a list. With `stream` the answer is server-sent events with
+    cumulative `text`, `output_ids` and `meta_info`, then `[DONE]`; a list's events carry `index`, and a failure after
+    the first event arrives as a last event `{"error": …}`. A client that hangs up stops the work.
+    """
+    runtime = _runtime()
+    loaded = runtime.loaded()
+    sources = prompts(body, loaded.engine) if body.remory is None else [_restored(runtime.with_memory(), header, body)]
+    jobs = jobs_of(body, sources, runtime.config.max_sequences)
+    many = is_batch(body) or len(jobs) > 1
+    outputs = follow(loaded.engine, [job.request for job in jobs], Watch(runtime, request.environ))
+    if body.stream:
+        return _stream(outputs, jobs, many)
+    answers = [answer(output, job.rid) for output, job in zip(last_outputs(outputs, len(jobs)), jobs, strict=True)]
+    return jsonify(answers if many else answers[0])
+
+
+@native.post("/v1/compact", responses={200: CompactAnswer, **_MADE_BY_ACTOR})
+def compact(header: SessionHeader, body: CompactBody) -> Response:
+    """Make memory of a history: a new handle for prefix, summary and rows.
+
+    Existing handles stay as they are, whatever happens. A compaction runs to its end once it has begun; if its client
+    has gone by then, nothing is stored.
+    """
+    owner, runtime = _owner(header), _runtime()
+    loaded, watch = runtime.with_memory(), Watch(runtime, request.environ)
+    previous = _memory(owner, body.previous) if body.previous is not None else None
+    branches = [_memory(owner, handle) for handle in body.branches]
+    vocabulary = loaded.engine.actor.vocabulary
+    prefix_ids = check_ids("prefix_ids", body.prefix_ids, vocabulary)
+    summary_ids = check_ids("summary_ids", body.summary_ids, vocabulary)
+    history_ids = body.history_ids
+    if history_ids or not (previous or branches):
+        check_ids("history_ids", history_ids, vocabulary)
+    memory = loaded.compactor.compact(prefix_ids, history_ids, summary_ids, previous, branches)
+    return jsonify(_saved(owner, memory, watch))
+
+
+@native.post("/v1/compact/text", responses={200: CompactTextAnswer, **_MADE_BY_ACTOR})
+def compact_text(header: SessionHeader, body: CompactTextBody) -> Response:
+    """Compact a conversation: render it, let the actor write the summary, and make memory of all between.
+
+    The prefix (leading system messages and the first user message) and the last `keep_last` messages stay; a tool call
+    and its results stay together. Go on with `/generate`: the handle, and `continuation_ids` or the returned
+    `messages` rendered behind the prefix. A later call passes prefix, returned and new messages, `previous` and
+    `bridge`.
+    """
+    owner, runtime = _owner(header), _runtime()
+    loaded, watch = runtime.with_memory(), Watch(runtime, request.environ)
+    previous = _memory(owner, body.previous) if body.previous is not None else None
+    parts, rendered = render_body(loaded, body)
+    summary = write_summary(loaded, body, parts, previous, watch)
+    memory = loaded.compactor.compact(rendered.prefix_ids, rendered.history_ids, summary.ids, previous)
+    return jsonify(
+        _saved(owner, memory, watch)
+        | {
+            "summary": summary.text,
+            "messages": parts.retained,
+            "continuation_ids": rendered.continuation_ids,
+            "bridge": rendered.bridge,
+        }
+    )
+
+
+@native.get("/v1/memories", responses={200: MemoriesAnswer})
+def list_memories(header: SessionHeader) -> Response:
+    """The session's memories, newest first."""
+    return jsonify({"memories": [_shown(info) for info in memories.list_session(_owner(header))]})
+
+
+@native.get("/v1/memories/<handle>", responses={200: MemoryAnswer, **_NOT_FOUND})
+def get_memory(header: SessionHeader, path: HandlePath) -> Response:
+    """One memory of the session."""
+    info = memories.find(_owner(header), path.handle)
+    if info is None:
+        raise _unknown(path.handle)
+    return jsonify(_shown(info) | {"summary_ids": info.summary_ids})
+
+
+@native.delete("/v1/memories/<handle>", responses={200: DeletedAnswer, **_NOT_FOUND})
+def delete_memory(header: SessionHeader, path: HandlePath) -> Response:
+    """Delete a memory of the session; its rows too, unless another handle has the same."""
+    if not memories.delete(_owner(header), path.handle):
+        raise _unknown(path.handle)
+    return jsonify({"handle": path.handle, "deleted": True})
+
+
+@native.get("/v1/remory/info", responses={200: InfoAnswer})
+def info() -> Response:
+    """Who the actor is, which checkpoint makes its memory, and how summaries are written."""
+    return jsonify(_info(_runtime().loaded()))
+
+
+@native.post("/tokenize", responses={200: TokenizeAnswer})
+def tokenize(body: TokenizeBody) -> Response:
+    """Token ids of a text, of a list of texts, or of messages in the actor's chat template."""
+    engine = _runtime().loaded().engine
+    tokenizer = engine.tokenizer
+    if (body.prompt is None) == (body.messages is None):
+        raise BadRequest("give either prompt or messages")
+    if body.messages is not None:
+        prompted = body.add_generation_prompt
+        if prompted is None:
+            prompted = not body.messages or body.messages[-1].get("role") != "assistant"
+        tokens: Any = render_chat(tokenizer, body.messages, body.tools, prompted)
+    elif isinstance(body.prompt, str):
+        tokens = tokenizer.encode(body.prompt, add_special_tokens=body.add_special_tokens)
+    else:
+        tokens = [tokenizer.encode(text, add_special_tokens=body.add_special_tokens) for text in body.prompt or ()]
+    count = [len(ids) for ids in tokens] if isinstance(body.prompt, list) else len(tokens)
+    return jsonify({"tokens": tokens, "count": count, "max_model_len": engine.actor.context_length})
+
+
+@native.post("/detokenize", responses={200: DetokenizeAnswer})
+def detokenize(body: DetokenizeBody) -> Response:
+    """The text of token ids, or a list of texts for a list of lists."""
+    engine = _runtime().loaded().engine
+    many = bool(body.tokens) and isinstance(body.tokens[0], list)
+    lists: Any = body.tokens if many else [body.tokens]
+    for ids in filter(None, lists):
+        check_ids("tokens", ids, engine.actor.vocabulary)
+    texts = [engine.tokenizer.decode(ids, skip_special_tokens=body.skip_special_tokens) for ids in lists]
+    return jsonify({"text": texts if many else texts[0]})
+
+
+@native.get("/get_server_info", responses={200: ServerInfoAnswer})
+def server_info() -> Response:
+    """How the server was started and what its engine is doing. Holds no secret and no place in the file system but the
+    model's and the checkpoint's."""
+    runtime = _runtime()
+    config = runtime.config
+    return jsonify(
+        {
+            "version": __version__,
+            "status": runtime.state,
+            "host": config.host,
+            "backend": config.backend,
+            "model_path": config.model,
+            "checkpoint": config.checkpoint,
+            "device": config.device,
+            "dtype": config.dtype,
+            "max_context": config.max_context,
+            "cache_bytes": config.cache_bytes,
+            "max_body_bytes": config.max_body_bytes,
+            "max_sequences": config.max_sequences,
+            "threads": config.threads,
+            "engine": runtime.stats(),
+        }
+    )
+
+
+def _runtime() -> Runtime:
+    return current_app.extensions["remory"]
+
+
+def _owner(header: SessionHeader | OptionalSessionHeader) -> Owner:
+    return Owner(g.caller.user, checked_session(header.session))
+
+
+def _unknown(handle: str) -> NotFound:
+    return NotFound(f"this session has no memory {handle[:_SHOWN_HANDLE]}")
+
+
+def _memory(owner: Owner, handle: str) -> Memory:
+    memory = memories.load(owner, handle)
+    if memory is None:
+        raise _unknown(handle)
+    return memory
+
+
+def _restored(loaded: Loaded, header: OptionalSessionHeader, body: GenerateBody) -> Source:
+    """The one prompt behind a memory: everything else that could be sent with a handle is refused."""
+    assert body.remory is not None
+    owner = _owner(header)
+    if body.text is not None or body.input_ids is None or is_batch(body):
+        raise BadRequest("with a handle send input_ids alone: one flat list of the ids that follow the memory")
+    if isinstance(body.sampling_params, list) or (body.sampling_params and (body.sampling_params.n or 1) > 1):
+        raise BadRequest("with a handle there is one sequence: n must be 1 and sampling_params no list")
+    memory = _memory(owner, body.remory.handle)
+    (ids,) = listed_ids(body)
+    check_ids("input_ids", ids, loaded.engine.actor.vocabulary)
+    return loaded.compactor.restore(memory, ids)
+
+
+def _saved(owner: Owner, memory: Memory, watch: Watch) -> dict[str, Any]:
+    watch.check()
+    saved = memories.save(owner, memory)
+    return {"handle": saved.handle, "summary_ids": saved.summary_ids.tolist(), "receipt": saved.receipt}
+
+
+def _shown(info: MemoryInfo) -> dict[str, Any]:
+    created = datetime.fromtimestamp(info.created_at / 1000, UTC).isoformat(timespec="milliseconds")
+    return {"handle": info.handle, "created_at": created.replace("+00:00", "Z"), "receipt": info.receipt}
+
+
+def _stream(outputs: Generator[Indexed], jobs: list[Job], many: bool) -> Response:
+    """Server-sent events. The first output is waited for here, so that what fails before it answers with a status."""
+    first = next(outputs)
+    events = _events(first, outputs, jobs, many, g.request_id)
+    response = Response(events, content_type="text/event-stream; charset=utf-8")
+    response.headers["Cache-Control"] = "no-store"
+    # Otherwise a proxy such as nginx would hold events back until it has a buffer full.
+    response.headers["X-Accel-Buffering"] = "no"
+    response.call_on_close(outputs.close)
+    return response
+
+
+def _events(first: Indexed, outputs: Generator[Indexed], jobs: list[Job], many: bool, request_id: str) -> Iterator[str]:
+    # The status has been sent, so whatever fails from here on can only be told as an event.
+    try:
+        for index, output in itertools.chain([first], outputs):
+            event = answer(output, jobs[index].rid)
+            yield _event(event | {"index": index} if many else event)
+    except Exception as error:
+        failure = known(error, request_id)
+        yield _event({"error": {"code": failure.status, "message": failure.detail}})
+    else:
+        yield "data: [DONE]\n\n"
+
+
+def _event(data: dict[str, Any]) -> str:
+    return f"data: {json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}\n\n"
+
+
+def _info(loaded: Loaded) -> dict[str, Any]:
+    engine, checkpoint = loaded.engine, loaded.checkpoint
+    actor, tokenizer = engine.actor, engine.tokenizer
+    facts: dict[str, Any] = {
+        "version": __version__,
+        "engine": current_app.extensions["remory"].config.backend,
+        "context_length": actor.context_length,
+        "actor": {
+            "name": actor.name,
+            "revision": actor.revision,
+            "hidden_size": actor.width,
+            "vocabulary": actor.vocabulary,
+            "context_length": actor.context_length,
+            "dtype": actor.dtype,
+            "device": actor.device,
+        },
+        "tokenizer": {
+            "name": type(tokenizer).__name__,
+            "sha256": hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
+            "vocabulary": len(tokenizer),
+            "eos_token_id": tokenizer.eos_token_id,
+        },
+        "checkpoint": None,
+        "summary_contract": None,
+    }
+    if checkpoint is not None:
+        facts["checkpoint"] = {
+            "identity": loaded.compactor.identity,
+            "name": checkpoint.name,
+            "schema": checkpoint.schema,
+            "strategy": checkpoint.strategy,
+            "trained": checkpoint.trained,
+            "block_tokens": checkpoint.block_tokens,
+            "compression_ratio": checkpoint.ratio,
+            "memory_budget": checkpoint.memory_budget,
+            "layer_ids": checkpoint.layer_ids,
+            "base": checkpoint.geometry.base,
+        }
+        facts["summary_contract"] = checkpoint.contract.model_dump(by_alias=True)
+    return facts

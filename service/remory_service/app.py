@@ -1,0 +1,165 @@
+"""The application: routes, errors, identity and store put together."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from typing import Any
+
+import flask
+from flask import Response, current_app, g, request
+from flask.json.provider import DefaultJSONProvider
+from flask_openapi3 import Info, OpenAPI
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from remory import __version__
+from remory_service.api.bodies import ErrorAnswer
+from remory_service.api.inspector import inspector
+from remory_service.api.native import native
+from remory_service.api.operations import operations
+from remory_service.config import Config
+from remory_service.errors import BadRequest, init_errors, refuse_schema
+from remory_service.identity import identify
+from remory_service.metrics import Metrics
+from remory_service.runtime import Runtime
+from remory_service.store import memories
+from remory_service.store.database import connection, open_store
+from remory_service.store.schema import database
+
+# What says nothing of anybody's: probes, the document, and a page that asks for the key itself.
+_OPEN_ENDPOINTS = {"operations.health", "operations.ready", "operations.openapi", "inspector.page"}
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SECURITY_SCHEMES: dict[str, Any] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "Not needed until a first key is made."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+
+class JSONBodyRequest(flask.Request):
+    """A request whose body is a JSON object, or none."""
+
+    _body: dict[str, Any] | None = None
+
+    def get_json(self, force: bool = False, silent: bool = False, cache: bool = True) -> Any:
+        """The body. Raises BadRequest: a server that guesses at broken input hides the caller's fault."""
+        if self._body is None:
+            data = self.get_data(cache=False)
+            if len(data) > current_app.extensions["remory"].config.max_body_bytes:
+                raise RequestEntityTooLarge
+            self._body = _parsed(data, self.is_json)
+        return self._body
+
+
+class StrictJSON(DefaultJSONProvider):
+    """JSON as the standard has it: no NaN, text as UTF-8, fields in the order given."""
+
+    sort_keys = False
+    ensure_ascii = False
+    compact = True
+
+    def dumps(self, obj: Any, **settings: Any) -> str:
+        return super().dumps(obj, allow_nan=False, **settings)
+
+
+class RemoryApp(OpenAPI):
+    """The application class, with our request and JSON."""
+
+    request_class = JSONBodyRequest
+    json_provider_class = StrictJSON
+
+
+def create_app(config: Config, runtime: Runtime | None = None) -> RemoryApp:
+    """Open the store and make the application. `runtime` is started by whoever makes it; None makes an unstarted one.
+
+    Raises StoreUnusable or StoreTooNew.
+    """
+    open_store(config.data)
+    with connection():
+        memories.remove_orphans()
+    app = RemoryApp(
+        __name__,
+        info=Info(
+            title="Remory",
+            version=__version__,
+            description='Soft memory for language-model agents. Errors of the native routes are {"detail": …}.',
+        ),
+        security_schemes=_SECURITY_SCHEMES,
+        validation_error_status=422,
+        validation_error_model=ErrorAnswer,
+        validation_error_callback=refuse_schema,
+        doc_ui=False,
+        static_folder=None,
+    )
+    # One byte more than a body may have: reading stops there without a word when the length was not announced.
+    app.config["MAX_CONTENT_LENGTH"] = config.max_body_bytes + 1
+    app.extensions["remory"] = runtime or Runtime(config)
+    init_errors(app)
+    app.before_request(_name_request)
+    app.extensions["remory_metrics"] = Metrics(app, app.extensions["remory"])
+    app.before_request(_admit)
+    app.after_request(_sign)
+    app.teardown_request(_disconnect)
+    for group in (native, operations, inspector):
+        app.register_api(group)
+    return app
+
+
+def _name_request() -> None:
+    g.request_id = secrets.token_hex(8)
+
+
+def _admit() -> None:
+    if request.endpoint in _OPEN_ENDPOINTS:
+        return
+    database.connect()
+    g.caller = identify(request)
+
+
+def _sign(response: Response) -> Response:
+    response.headers["X-Request-Id"] = g.request_id
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _disconnect(error: BaseException | None) -> None:
+    if not database.is_closed():
+        database.close()
+
+
+def _parsed(data: bytes, declared: bool) -> dict[str, Any]:
+    if not declared:
+        # A page elsewhere may post plain text here without asking first, but not JSON.
+        raise BadRequest("send a JSON object with Content-Type: application/json")
+    try:
+        body = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+        if _SURROGATE.search(data):
+            json.dumps(body, ensure_ascii=False).encode("utf-8")
+    except UnicodeError as error:
+        raise BadRequest("the body is not UTF-8 text") from error
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body must be a JSON object, got {_JSON_TYPES[type(body)]}")
+    return body
+
+
+_JSON_TYPES = {
+    list: "an array",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+    type(None): "null",
+}
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not allowed")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text[:32]} is beyond a 64-bit float")
+    return value

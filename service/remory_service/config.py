@@ -1,0 +1,55 @@
+"""What a server is told at its start."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_PORT = 8421
+BACKENDS = ("transformers",)
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def default_data_folder() -> Path:
+    """Where memories and keys are kept: $REMORY_DATA, else the user's data folder."""
+    if chosen := os.environ.get("REMORY_DATA"):
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "remory"
+
+
+@dataclass(frozen=True)
+class Config:
+    """One server's settings.
+
+    `port` 0 takes a free one. `model`: a Hugging Face folder, or None for the embedded actor. `checkpoint`: a memory
+    checkpoint's folder; None takes the packaged one when the actor is the embedded one, and otherwise serves
+    generation without memory. `device` and `dtype` are torch's names; `dtype` None keeps the actor's own.
+    `max_context` in tokens, None for what the actor allows. `cache_bytes` bounds the prefilled states that the engine
+    keeps. `threads` bounds the requests served at once, `max_sequences` the sequences of one request.
+    `stop_seconds` is how long a stopping server waits for answers under way.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    data: Path = field(default_factory=default_data_folder)
+    backend: str = "transformers"
+    model: str | None = None
+    checkpoint: str | None = None
+    device: str = "cpu"
+    dtype: str | None = None
+    max_context: int | None = None
+    cache_bytes: int = 1 << 30
+    max_body_bytes: int = 64 << 20
+    threads: int = 64
+    max_sequences: int = 128
+    stop_seconds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {self.backend!r}")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"port must be in [0, 65535], got {self.port}")

@@ -1,0 +1,127 @@
+"""The actor's life in this process: loaded in the background, ready or failed, stopped."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from remory.errors import RemoryError
+from remory_service.config import Config
+from remory_service.errors import BadRequest, Unavailable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What answers requests once it is there. `checkpoint` and `compactor` are None without memory."""
+
+    engine: Any
+    checkpoint: Any
+    compactor: Any
+
+
+class Runtime:
+    """Loads actor, checkpoint and engine once, off the request path.
+
+    `state` is "starting", "ready", "failed" or "stopping"; `progress` says in words what is going on, or why it failed.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.state = "starting"
+        self.progress = "starting"
+        self._loaded: Loaded | None = None
+
+    def start(self, on_end: Callable[[Runtime], None] = lambda runtime: None) -> None:
+        """Load in a thread of its own, then call `on_end`, ready or failed."""
+        threading.Thread(target=self._run, args=(on_end,), name="remory-load", daemon=True).start()
+
+    def loaded(self) -> Loaded:
+        """What is loaded. Raises Unavailable while there is nothing yet, or no more."""
+        loaded = self._loaded
+        if loaded is None or self.state != "ready":
+            raise Unavailable(f"the actor is not ready: {self.progress}")
+        return loaded
+
+    def with_memory(self) -> Loaded:
+        """The same, of a server that has a memory checkpoint. Raises BadRequest without one."""
+        loaded = self.loaded()
+        if loaded.compactor is None:
+            raise BadRequest("this server runs without a memory checkpoint: start it with --checkpoint")
+        return loaded
+
+    def stats(self) -> dict[str, float]:
+        """The engine's running figures; empty while there is no engine."""
+        return self._loaded.engine.stats() if self._loaded else {}
+
+    def stop(self) -> None:
+        """Let no new work begin and generations under way end. Only sets attributes: called from a signal handler."""
+        self.state, self.progress = "stopping", "the server is stopping"
+
+    @property
+    def stopping(self) -> bool:
+        """Whether work under way should end."""
+        return self.state == "stopping"
+
+    def close(self) -> None:
+        """Stop the engine and free the actor."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            loaded.engine.close()
+
+    def _run(self, on_end: Callable[[Runtime], None]) -> None:
+        # The boundary of this thread: whatever a model's folder makes the libraries raise is the reason for "failed".
+        try:
+            self._loaded = self._load()
+            self._end("ready", "ready")
+        except RemoryError as error:
+            self._end("failed", str(error))
+        except Exception as error:
+            log.exception("the actor could not be loaded")
+            self._end("failed", f"{type(error).__name__}: {error}")
+        on_end(self)
+
+    def _end(self, state: str, progress: str) -> None:
+        if not self.stopping:
+            self.state, self.progress = state, progress
+
+    def _load(self) -> Loaded:
+        self._tell("importing the actor's libraries")
+        # Imported here, in the worker: torch starts threads, which a process must not have when it forks.
+        import torch
+
+        from remory.actors import resolve_actor
+        from remory.compaction import Compactor
+        from remory.engines.transformers import TransformersEngine
+        from remory.network import embedded_checkpoint, load_checkpoint
+
+        config = self.config
+        self._tell("looking for the actor")
+        actor = resolve_actor(config.model, progress=self._announce)
+        folder = config.checkpoint or (None if config.model else embedded_checkpoint())
+        checkpoint = None
+        if folder is not None:
+            self._tell("loading the memory checkpoint")
+            checkpoint = load_checkpoint(folder, device=config.device)
+        self._tell(f"loading the actor {actor.name}")
+        engine = TransformersEngine(
+            actor,
+            checkpoint,
+            device=config.device,
+            dtype=getattr(torch, config.dtype) if config.dtype else None,
+            cache_bytes=config.cache_bytes,
+            max_context=config.max_context,
+        )
+        return Loaded(engine, checkpoint, Compactor(engine, checkpoint) if checkpoint else None)
+
+    def _announce(self, progress: str) -> None:
+        self._tell(progress)
+        log.info("%s", progress)
+
+    def _tell(self, progress: str) -> None:
+        if not self.stopping:
+            self.progress = progress
