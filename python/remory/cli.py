@@ -1,0 +1,248 @@
+"""The command line: `remory serve | demo | doctor | keys`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from remory import __version__
+from remory.errors import RemoryError
+
+# The heavy imports (torch, Flask) stand inside the commands: `remory --help` must not wait for them.
+
+_DESCRIPTION = """\
+Soft memory for language-model agents: history that is removed from a session becomes a few rows in the model's own
+embedding space, kept by a small server that generates with them.
+"""
+
+_EXAMPLES = """\
+examples:
+  remory demo                               see a session being compacted and going on
+  remory serve                              serve the embedded model on http://127.0.0.1:8421
+  remory serve --model FOLDER --device cuda --checkpoint FOLDER
+                                            serve a Hugging Face folder on a GPU with its memory checkpoint
+  remory keys add --user builds --role invoke
+                                            make a key; from then on every request needs one
+  remory doctor                             what is installed, and whether it works
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. Errors meant for the user go to stderr in one line."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(options)
+    except (RemoryError, OSError) as error:
+        return _fail(error)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="remory",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"remory {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_serve(commands.add_parser("serve", help="serve a model and its memories over HTTP"))
+    _add_demo(commands.add_parser("demo", help="play a session, compact it twice and compare the answers"))
+    _add_doctor(commands.add_parser("doctor", help="say what is installed and whether it works"))
+    _add_keys(commands.add_parser("keys", help="make, list and revoke API keys"))
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Serve a model and its memories. Prints one line with the URL when requests are answered."
+    place = parser.add_argument_group("where")
+    place.add_argument("--host", default="127.0.0.1", help="address to listen on; others than loopback need keys")
+    place.add_argument("--port", type=int, default=8421, help="0 takes a free one (default: %(default)s)")
+    _add_data(place)
+    _add_model(parser.add_argument_group("what"))
+    run = parser.add_argument_group("how")
+    run.add_argument("--backend", default="transformers", help="what runs the model (default: %(default)s)")
+    run.add_argument("--threads", type=int, default=64, help="requests served at once (default: %(default)s)")
+    run.add_argument(
+        "--cache-bytes",
+        type=_size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="most memory for prefilled prompts and memories, such as 512M or 4G (default: 1G)",
+    )
+    run.add_argument("--max-context", type=int, metavar="TOKENS", help="a context window smaller than the model's")
+    parser.set_defaults(command=_serve)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Start a server on a free port with a temporary data folder, play a recorded session, compact it twice, ask "
+        "the same questions each time, and print what happened. The last line is the same as JSON."
+    )
+    parser.add_argument("--url", help="use a running server (its memories of this demo are deleted at the end)")
+    parser.add_argument("--key", help="API key of that server")
+    _add_model(parser)
+    parser.set_defaults(command=_demo)
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Say what is installed and whether it works. Exit code 1 if something is broken."
+    _add_data(parser)
+    _add_model(parser)
+    parser.set_defaults(command=_doctor)
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "API keys of a data folder. Once a first key was made, every request needs one, and the server may listen on "
+        "other than loopback addresses."
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="make a key and print it, this once")
+    add.add_argument("--user", required=True, help="whose key it is")
+    add.add_argument(
+        "--role", action="append", required=True, metavar="ROLE", help="invoke, worker, agent or admin; may be repeated"
+    )
+    add.set_defaults(command=_keys_add)
+    listing = actions.add_parser("list", help="list all keys, without their text")
+    listing.set_defaults(command=_keys_list)
+    revoke = actions.add_parser("revoke", help="refuse a key from now on")
+    revoke.add_argument("id", type=int, help="the number that `remory keys list` shows")
+    revoke.set_defaults(command=_keys_revoke)
+    for action in (add, listing, revoke):
+        _add_data(action)
+
+
+def _add_data(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of memories and keys (default: $REMORY_DATA, else the user's data folder)",
+    )
+
+
+def _add_model(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--model",
+        metavar="NAME_OR_FOLDER",
+        help="a Hugging Face folder of a Llama- or Qwen-type model (default: the embedded SmolLM2-135M-Instruct)",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="memory checkpoint for that model (default: the packaged one for the embedded model, else none)",
+    )
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")
+    parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: the model's own)")
+
+
+def _size(text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    unit = units.get(text[-1:].upper(), 1)
+    digits = text if unit == 1 else text[:-1]
+    if not digits.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: give bytes, or a number with K, M or G")
+    return int(digits) * unit
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from remory_service.config import Config
+    from remory_service.server import run
+
+    names = (
+        "host",
+        "port",
+        "backend",
+        "model",
+        "checkpoint",
+        "device",
+        "dtype",
+        "threads",
+        "cache_bytes",
+        "max_context",
+    )
+    try:
+        config = Config(data=_data(options), **{name: getattr(options, name) for name in names})
+    except ValueError as error:
+        return _fail(error)
+    with _service_errors():
+        run(config)
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from remory import demo
+
+    return demo.run(options)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from remory import doctor
+
+    return doctor.run(options.data, options.model, options.checkpoint, options.device)
+
+
+def _keys_add(options: argparse.Namespace) -> int:
+    from remory_service.identity import make_key
+
+    with _service_errors():
+        print(make_key(_data(options), options.user, options.role))
+    print("Keep it now: only its hash is stored.", file=sys.stderr)
+    return 0
+
+
+def _keys_list(options: argparse.Namespace) -> int:
+    from remory_service.identity import list_keys
+
+    with _service_errors():
+        keys = list_keys(_data(options))
+    for key in keys:
+        state = "revoked" if key.revoked_at else "live"
+        print(f"{key.id:4}  {key.hint}…  {state:7}  {_day(key.created_at)}  {key.user}  {','.join(key.roles)}")
+    return 0
+
+
+def _keys_revoke(options: argparse.Namespace) -> int:
+    from remory_service.identity import revoke_key
+
+    with _service_errors():
+        revoked = revoke_key(_data(options), options.id)
+    if not revoked:
+        return _fail(f"there is no live key {options.id}; see `remory keys list`")
+    return 0
+
+
+def _data(options: argparse.Namespace) -> Path:
+    from remory_service.config import default_data_folder
+
+    return options.data or default_data_folder()
+
+
+@contextmanager
+def _service_errors() -> Iterator[None]:
+    """The service's errors (a damaged store, keys needed) as ours: their text is meant for the user too."""
+    from remory_service.errors import ServiceError
+
+    try:
+        yield
+    except ServiceError as error:
+        raise RemoryError(str(error)) from error
+
+
+def _day(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).date().isoformat()
+
+
+def _fail(error: object) -> int:
+    print(f"remory: {error}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

