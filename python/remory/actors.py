@@ -86,7 +86,10 @@ def load_tokenizer(folder: Path) -> Any:
 def load_model(folder: Path, device: str, dtype: torch.dtype | None) -> Any:
     """The frozen actor in evaluation mode; `dtype` None keeps the folder's own."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    # The caller says what is going on; the library's own bars would run across it.
+    logging.disable_progress_bar()
     model: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype or "auto", local_files_only=True, attn_implementation="sdpa", use_safetensors=True
     )
@@ -130,7 +133,9 @@ def _embedded_source() -> Path:
 def _convert_embedded(source: Path, folder: Path) -> None:
     """Write the folder under a temporary name and rename it: a reader sees all of it or none."""
     from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     dequantised = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, local_files_only=True)
     # An object that was read from GGUF cannot be saved, so its tensors move into a fresh one.
     settings = dequantised.config.to_dict()

@@ -11,6 +11,9 @@ from torch import Tensor
 from remory.engines.base import SamplingParams
 from remory.errors import InvalidInput
 
+# JSON on one line: where any white space may follow, a small model can go on with nothing but white space.
+_ONE_LINE: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
 
 class Constraint:
     """Keeps the output inside a JSON schema or a regular expression, token by token (llguidance)."""
@@ -21,7 +24,7 @@ class Constraint:
 
         try:
             if params.json_schema is not None:
-                grammar = LLMatcher.grammar_from_json_schema(json.loads(params.json_schema))
+                grammar = LLMatcher.grammar_from_json_schema(json.loads(params.json_schema), overrides=_ONE_LINE)
             else:
                 grammar = LLMatcher.grammar_from_regex(params.regex or "")
         except ValueError as error:
