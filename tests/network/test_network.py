@@ -67,6 +67,14 @@ def test_bfloat16_stays_near_float32(make_network: MakeNetwork, blocks: Any, var
     assert relative_error(plain.detach(), exact) < 2e-2
 
 
+def test_a_dtype_without_kernels_runs_in_plain_torch(make_network: MakeNetwork, blocks: Any) -> None:
+    network = make_network(base="tail", **POINTER)
+    exact = as_fast(lambda: blocks.encode(network))
+    half = as_fast(lambda: blocks.encode(network.half()))
+    assert half.dtype == torch.float16
+    assert relative_error(half, exact) < 5e-3
+
+
 @pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_batch_of_ragged_blocks_gives_the_rows_of_each_alone(

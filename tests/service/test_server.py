@@ -98,10 +98,10 @@ def test_two_servers_share_one_store(start_server: StartServer) -> None:
     clients = [server.client() for server in pair]
 
     def work(index: int) -> str:
-        return compact(clients[index % 2], history_ids=[index + 3] * 200)["handle"]
+        return compact(clients[index % 2], history_ids=[index + 3] * 100)["handle"]
 
     with ThreadPoolExecutor(4) as pool:
-        handles = list(pool.map(work, range(12)))
+        handles = list(pool.map(work, range(6)))
     for client in clients:
         assert {memory["handle"] for memory in client.get("/v1/memories").json()["memories"]} == set(handles)
     made_elsewhere = generate(clients[1], input_ids=[8], remory={"handle": handles[0]})

@@ -59,6 +59,8 @@ class TransformersEngine(Engine):
         self._network = None
         if checkpoint is not None:
             _check_features(checkpoint)
+            if self._model.dtype not in (torch.bfloat16, torch.float32):
+                raise InvalidInput(f"memory needs an actor in bfloat16 or float32, not {self.actor.dtype}: see --dtype")
             actor = self.actor
             checkpoint.check_actor(width=actor.width, layers=actor.layers, vocabulary=actor.vocabulary)
             self._network = checkpoint.network.to(self._model.device, self._model.dtype).eval().requires_grad_(False)

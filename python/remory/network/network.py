@@ -15,6 +15,7 @@ from remory.ops.encode_plain import encode_plain
 
 # Facts about the actor and the training text, not learned: they are saved but get no gradient.
 _STATISTICS = frozenset({"output_embedding_rms", "pointer.mean", "pointer.idf"})
+_KERNEL_DTYPES = (torch.float32, torch.bfloat16)
 _INITIAL_DEVIATION = 0.02
 _INITIAL_COPY = 0.35
 _INITIAL_IDF_SCALE = 0.3
@@ -93,8 +94,9 @@ class MemoryNetwork(nn.Module):
         embeddings (for a merge the children's rows), needed with a base or a pointer. token_ids [B, T] int64, needed
         with a pointer; -1 stands for a row, whose inverse document frequency counts as 0.
 
-        With gradients enabled and anything to differentiate, runs in plain torch, otherwise in the op.
-        Raises InvalidInput when a shape or a number does not fit, or when the op gives a value that is not finite.
+        Runs in the compiled op where there is one for the device and dtype, but in plain torch when gradients are
+        enabled and there is anything to differentiate. Raises InvalidInput when a shape or a number does not fit, and,
+        unless it is differentiating, when a row is not finite.
         """
         self._check_blocks(features, lengths, input_depths)
         self._check_summary(summary)
@@ -103,7 +105,8 @@ class MemoryNetwork(nn.Module):
         idf = self._document_frequencies(token_ids)
         inputs = [x for x in (features, summary, embeddings, *tensors) if x is not None]
         differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
-        run = encode_plain if differentiable else ops.encode
+        # The op itself turns to the plain definition for gradients and for devices without a kernel.
+        run = ops.encode if self.dtype in _KERNEL_DTYPES else encode_plain
         rows = run(
             features.to(self.dtype),
             lengths,
