@@ -38,6 +38,9 @@ def run(config: Config) -> None:
     logging.getLogger("remory_service").setLevel(logging.INFO)
     # The one line about being ready should not drown in bars of the libraries that load the actor.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # Read when the worker imports torch. By default OpenMP's threads spin while they wait for each other: with a busy
+    # neighbour on the machine every operation then waits for a time slice, and decoding takes tenfold the time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     _prepare_store(config)
     listener = _bind(config)
     _Application(config, listener).run()
