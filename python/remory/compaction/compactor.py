@@ -48,8 +48,7 @@ class Compactor:
             work = self._continue_frontier(previous, history)
         else:
             work = self._reencode(previous, branches, history)
-        replaced = len(history) + sum(len(old.summary_ids) + len(old.rows) for old in _present(previous, *branches))
-        expanded = self._check_smaller(work.pyramid, summary, replaced, fresh=len(history) > 0 or bool(branches))
+        expanded = self._check_smaller(work.pyramid, summary, history, previous, branches)
         result = self.engine.encode(self._request(prefix, summary, work))
         rows = self._joined(result, len(work.pyramid.frontier))
         memory = Memory(prefix, summary, rows, tuple(work.raw_frontier()), self.identity, {})
@@ -58,6 +57,7 @@ class Compactor:
             rows_sha256=memory.rows_sha256,
             frontier=memory.frontier,
             source_tokens=len(work.positions),
+            kept_tokens=previous.source_total if previous and work.kept else 0,
             prefix_ids=prefix,
             history_ids=history,
             summary_ids=summary,
@@ -188,28 +188,30 @@ class Compactor:
         except ValueError as error:
             raise InvalidInput(str(error)) from error
 
-    def _check_smaller(self, pyramid: Pyramid, summary: Tensor, replaced: int, *, fresh: bool) -> bool:
-        """Whether the memory is no smaller than the `replaced` tokens: allowed for tiny new histories only."""
-        contract = self.checkpoint.contract
-        markers = sum(
-            map(
-                len,
-                (
-                    contract.summary_before_ids,
-                    contract.summary_after_ids,
-                    contract.memory_before_ids,
-                    contract.memory_after_ids,
-                ),
-            )
-        )
+    def _check_smaller(
+        self,
+        pyramid: Pyramid,
+        summary: Tensor,
+        history: Tensor,
+        previous: Memory | None,
+        branches: Sequence[Memory],
+    ) -> bool:
+        """Whether the memory is no smaller than what it replaces: allowed only where little is new.
+
+        Counted are the tokens behind the prefix, before and after: a memory has its markers in both.
+        """
+        markers = self.checkpoint.contract.markers
         soft = len(pyramid.frontier) * self.checkpoint.geometry.slots
         size = soft + len(summary) + markers
+        folded = sum(len(old.summary_ids) + len(old.rows) for old in branches)
+        kept = len(previous.summary_ids) + len(previous.rows) + markers if previous else 0
+        replaced = kept + folded + len(history)
         if size < replaced:
             return False
         numbers = f"{soft} rows, {len(summary)} summary tokens and {markers} markers would replace {replaced} tokens"
-        if not fresh:
+        if not len(history) and not branches:
             raise InvalidInput(f"nothing new to compact: {numbers}")
-        if replaced > self.checkpoint.block_tokens:
+        if folded + len(history) > self.checkpoint.block_tokens:
             raise InvalidInput(f"the memory would be no smaller than what it replaces: {numbers}")
         return True
 
@@ -236,9 +238,15 @@ class Compactor:
 
     def _ids(self, name: str, ids: Sequence[int] | Tensor) -> Tensor:
         try:
-            tensor = torch.as_tensor(ids, dtype=torch.int64)
+            # Copied, so that the caller's later changes do not reach into a memory.
+            tensor = ids.clone() if isinstance(ids, Tensor) else torch.tensor(ids)
         except (TypeError, ValueError, RuntimeError) as error:
             raise InvalidInput(f"{name} is not a list of token ids") from error
+        if not tensor.numel():
+            tensor = tensor.to(torch.int64)
+        if tensor.dtype not in (torch.int64, torch.int32):
+            raise InvalidInput(f"{name} holds {str(tensor.dtype).removeprefix('torch.')}, expected integers")
+        tensor = tensor.to(torch.int64)
         if tensor.ndim != 1:
             raise InvalidInput(f"{name} has {tensor.ndim} dimensions, expected a flat list")
         vocabulary = self.engine.actor.vocabulary

@@ -20,6 +20,7 @@ def write_receipt(
     rows_sha256: str,
     frontier: Sequence[Node],
     source_tokens: int,
+    kept_tokens: int,
     prefix_ids: Tensor,
     history_ids: Tensor,
     summary_ids: Tensor,
@@ -31,8 +32,9 @@ def write_receipt(
 ) -> dict[str, Any]:
     """The receipt of one compaction, JSON-ready.
 
-    `source_tokens` counts what was encoded (history, and with `reencode` the older summaries and rows); hashes are
-    SHA-256 of little-endian int32 ids and of the rows' bfloat16 bytes; `depths` counts rows by depth; spans in
+    `source_tokens` counts what was encoded (history, and with `reencode` the older summaries and rows), `kept_tokens`
+    the raw tokens behind nodes that were kept as they are; `compression_ratio` is both by the rows. Hashes are SHA-256
+    of little-endian int32 ids and of the rows' bfloat16 bytes; `depths` counts rows by depth; spans in
     `frontier` count raw tokens of the whole lineage. `expanded` appears only when the memory is no smaller than
     what it replaces.
     """
@@ -47,7 +49,7 @@ def write_receipt(
         "history_tokens": history_ids.numel(),
         "summary_tokens": summary_ids.numel(),
         "soft_tokens": memory_rows.shape[0],
-        "compression_ratio": round(source_tokens / memory_rows.shape[0], 3),
+        "compression_ratio": round((source_tokens + kept_tokens) / memory_rows.shape[0], 3),
         "memory_bytes": memory_rows.nbytes,
         "prefix_sha256": _digest(prefix_ids),
         "history_sha256": _digest(history_ids),

@@ -16,6 +16,8 @@ from remory.engines.kv import KVState
 from remory.errors import InvalidInput
 
 _ATTENTION_LAYERS = {"full_attention", "sliding_attention"}
+# What other families do between decoder and logits; this engine calls the output layer alone.
+_LOGIT_CHANGES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
 
 
 class ActorModel:
@@ -102,10 +104,12 @@ def _check_architecture(model: Any, folder: Path) -> None:
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or _ATTENTION_LAYERS)
     decoder = getattr(model, "model", None)
-    if not hasattr(decoder, "layers") or not hasattr(decoder, "norm") or not kinds <= _ATTENTION_LAYERS:
+    plain_logits = all(getattr(config, name, None) in (None, 1, 1.0) for name in _LOGIT_CHANGES)
+    is_decoder = hasattr(decoder, "layers") and hasattr(decoder, "norm")
+    if not (is_decoder and plain_logits and kinds <= _ATTENTION_LAYERS):
         raise InvalidInput(
             f"the actor at {folder} is a {config.model_type!r} model; this engine runs Llama- and Qwen-type decoders "
-            f"whose layers all are attention"
+            f"whose layers all are attention and whose logits come straight from the output layer"
         )
 
 

@@ -174,4 +174,4 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop all work and free the actor."""
+        """End all work with EngineBusy; the actor is freed with the engine."""

@@ -46,7 +46,9 @@ class Detokenizer:
 
     def _settle(self, fresh: str) -> None:
         self._settled += fresh
-        self._context, self._pending = self._pending, []
+        # Tokens without text, such as special ones, leave what came before them as the context of what follows.
+        self._context = self._pending if fresh else self._context + self._pending
+        self._pending = []
 
     def _show(self, text: str) -> None:
         text = text.rstrip(_REPLACEMENT)

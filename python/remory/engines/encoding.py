@@ -15,6 +15,7 @@ from torch import Tensor
 from remory.engines.actor_model import ActorModel
 from remory.engines.base import EncodeRequest, Fold, Leaf
 from remory.engines.kv import KVState
+from remory.errors import EngineFailed, InvalidInput
 from remory.network import MemoryNetwork
 
 # Features of a few blocks are held at a time, so memory grows with the history only by the attention state.
@@ -42,6 +43,7 @@ class Encoding:
         self._state = state
         self._prefix = state.length
         self._request = request
+        self._synchronise = torch.cuda.synchronize if actor.device.type == "cuda" else _nothing_to_wait_for
         self._summary: Tensor | None = None
         self._milliseconds: dict[str, float] = defaultdict(float)
 
@@ -139,6 +141,7 @@ class Encoding:
     def _phase(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
+        self._synchronise()  # a GPU has only been told what to do when the calls return
         self._milliseconds[name] += (time.perf_counter() - began) * 1000
 
 
@@ -159,15 +162,23 @@ class _Batch:
         """One call for all blocks; rows [n, D] of each, bfloat16 on the CPU."""
         device = self.features.device
         token_ids = None if self.token_ids is None else self.token_ids.to(device)
-        rows = self._network.encode(
-            self.features,
-            self._lengths.to(device),
-            summary,
-            torch.tensor(input_depths, device=device),
-            embeddings=self.embeddings,
-            token_ids=token_ids,
-        )
+        try:
+            rows = self._network.encode(
+                self.features,
+                self._lengths.to(device),
+                summary,
+                torch.tensor(input_depths, device=device),
+                embeddings=self.embeddings,
+                token_ids=token_ids,
+            )
+        except InvalidInput as error:
+            # The caller's input was checked before: what the network refuses here, the actor has made.
+            raise EngineFailed(f"the actor's states cannot be encoded: {error}") from error
         return list(rows.to("cpu", torch.bfloat16))
+
+
+def _nothing_to_wait_for() -> None:
+    """A CPU has done its work when the call returns."""
 
 
 def _rows(node: _Node) -> Tensor:

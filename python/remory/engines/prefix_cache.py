@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -33,10 +33,13 @@ def chunk_keys(source: Source, spans: Sequence[tuple[int, int]], seed: str) -> l
     keys = []
     chain = hashlib.sha256(seed.encode()).digest()
     for start, stop in spans:
+        inside = (source.positions >= start) & (source.positions < stop)
+        # How many bytes of what follow comes first, so that no two spans write the same bytes.
         digest = hashlib.sha256(chain)
+        digest.update(f"{start}:{stop}:{int(inside.sum())}".encode())
         digest.update(source.ids[start:stop].numpy().tobytes())
         if source.rows is not None:
-            inside = (source.positions >= start) & (source.positions < stop)
+            digest.update(f"{source.rows.dtype}:{source.rows.shape[1]}".encode())
             digest.update((source.positions[inside] - start).numpy().tobytes())
             digest.update(source.rows[inside].contiguous().view(torch.uint8).numpy().tobytes())
         chain = digest.digest()
@@ -67,15 +70,24 @@ class PrefixCache:
             self._pieces.move_to_end(key)
         return held
 
-    def insert(self, key: bytes, piece: Tensor) -> None:
-        """Keep a piece; others go until the limit holds. A piece larger than the limit is not kept."""
-        if key in self._pieces or piece.nbytes > self.limit_bytes:
+    def insert(self, key: bytes, piece: Tensor, before: Sequence[bytes] = ()) -> None:
+        """Keep a piece; those used least recently go until the limit holds.
+
+        `before` are the keys of the prompt's earlier pieces, without which this one is of no use: they stay, and a
+        piece for which there is no room beside them is not kept.
+        """
+        others = [held for held in self._pieces if held not in set(before)]
+        if key in self._pieces or self.bytes - self._size(others) + piece.nbytes > self.limit_bytes:
             return
+        for oldest in others:
+            if self.bytes + piece.nbytes <= self.limit_bytes:
+                break
+            self.bytes -= self._pieces.pop(oldest).nbytes
         self._pieces[key] = piece
         self.bytes += piece.nbytes
-        while self.bytes > self.limit_bytes:
-            _, dropped = self._pieces.popitem(last=False)
-            self.bytes -= dropped.nbytes
+
+    def _size(self, keys: Iterable[bytes]) -> int:
+        return sum(self._pieces[key].nbytes for key in keys)
 
     def clear(self) -> None:
         """Drop everything."""

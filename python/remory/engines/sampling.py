@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from remory.engines.base import SamplingParams
-from remory.errors import InvalidInput
+from remory.errors import EngineFailed, InvalidInput
 
 # JSON on one line: where any white space may follow, a small model can go on with nothing but white space.
 _ONE_LINE: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+_GREEDY_BELOW = 1e-6  # as SGLang does: a smaller temperature would only overflow
 
 
 class Constraint:
@@ -22,21 +24,25 @@ class Constraint:
         """`vocabulary`: what `constraint_vocabulary` gave. Raises InvalidInput when the grammar cannot be used."""
         from llguidance import LLMatcher
 
+        named = "json_schema" if params.json_schema is not None else "regex"
         try:
             if params.json_schema is not None:
-                grammar = LLMatcher.grammar_from_json_schema(json.loads(params.json_schema), overrides=_ONE_LINE)
+                schema = json.loads(params.json_schema, parse_constant=_refuse_constant)
+                grammar = LLMatcher.grammar_from_json_schema(schema, overrides=_ONE_LINE)
             else:
                 grammar = LLMatcher.grammar_from_regex(params.regex or "")
-        except ValueError as error:
-            raise InvalidInput(f"json_schema is not usable: {error}") from error
+        except RecursionError as error:
+            raise InvalidInput(f"{named} is not usable: it is nested too deeply") from error
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"{named} is not usable: {error}") from error
         self._matcher = LLMatcher(vocabulary, grammar)
-        if self._matcher.is_error():
-            named = "json_schema" if params.json_schema is not None else "regex"
-            raise InvalidInput(f"{named} is not usable: {self._matcher.get_error().splitlines()[0]}")
+        self._named = named
+        self._check()
 
     def apply(self, logits: Tensor) -> None:
         """Set the logits [V] of all tokens that cannot come next to -inf, in place."""
         mask = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.uint8)
+        self._check()
         bits = (mask[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
         allowed = torch.zeros(logits.numel(), dtype=torch.bool)
         known = bits.flatten()[: logits.numel()].bool()
@@ -44,13 +50,22 @@ class Constraint:
         logits.masked_fill_(~allowed.to(logits.device), float("-inf"))
 
     def accept(self, token: int) -> None:
-        """Tell which token was chosen."""
+        """Tell which token was chosen. Raises InvalidInput when the grammar has outgrown what can be followed."""
         self._matcher.consume_token(token)
+        self._check()
 
     @property
     def complete(self) -> bool:
         """Whether nothing but the end can follow."""
         return self._matcher.is_stopped()
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise InvalidInput(f"{self._named} is not usable: {self._matcher.get_error().splitlines()[0]}")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def constraint_vocabulary(tokenizer: Any, vocabulary: int) -> Any:
@@ -83,12 +98,17 @@ class Sampler:
         self._seen[prompt.to(device)] = True
 
     def choose(self, logits: Tensor) -> int:
-        """The next token from the actor's float32 logits [V], which are changed."""
+        """The next token from the actor's float32 logits [V], which are changed.
+
+        Raises EngineFailed when they are not finite.
+        """
+        if not bool(logits.isfinite().all()):
+            raise EngineFailed("the actor gave logits that are not finite")
         params = self._params
         self._penalise(logits)
         if self._constraint:
             self._constraint.apply(logits)
-        if params.temperature == 0 or params.top_k == 1:
+        if params.temperature < _GREEDY_BELOW or params.top_k == 1:
             token = int(logits.argmax())
         else:
             probabilities = self._filtered(logits / params.temperature)
@@ -128,4 +148,5 @@ class Sampler:
             keep &= ordered.cumsum(-1) - ordered < params.top_p
         if params.min_p > 0.0:
             keep &= ordered >= params.min_p * ordered[0]
+        keep[0] = True  # a top_p that rounds to nothing still leaves the most likely token
         return torch.zeros_like(probabilities).scatter_(0, order[keep], ordered[keep])

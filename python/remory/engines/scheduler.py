@@ -56,11 +56,14 @@ class Ticket:
 
     def result(self) -> Any:
         """Wait for the end and give what the steps returned. Raises the steps' error."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.finished)
-            if self._error:
-                raise self._error
-            return self._result
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: self.finished)
+                if self._error:
+                    raise self._error
+                return self._result
+        finally:
+            self.cancel()  # when the wait itself was interrupted
 
     def cancel(self) -> None:
         """Ask for the end; the steps stop before their next one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -63,7 +64,9 @@ class TransformersEngine(Engine):
                 raise InvalidInput(f"memory needs an actor in bfloat16 or float32, not {self.actor.dtype}: see --dtype")
             actor = self.actor
             checkpoint.check_actor(width=actor.width, layers=actor.layers, vocabulary=actor.vocabulary)
-            self._network = checkpoint.network.to(self._model.device, self._model.dtype).eval().requires_grad_(False)
+            # A copy: the caller may train the checkpoint's network, or give it to an engine of another dtype.
+            network = copy.deepcopy(checkpoint.network).to(self._model.device, self._model.dtype)
+            self._network = network.eval().requires_grad_(False)
             self._model.watch(checkpoint.layer_ids)
         self._cache = PrefixCache(cache_bytes)
         self._cache_seed = f"{self.actor.revision}:{self.actor.dtype}"
@@ -121,7 +124,9 @@ class TransformersEngine(Engine):
         if sampling.max_new_tokens == 0:
             yield answer.output({"type": "length", "length": 0})
             return
-        sampler = Sampler(sampling, source.ids, self.actor.vocabulary, self._model.device, constraint)
+        told = torch.ones(len(source), dtype=torch.bool)
+        told[source.positions] = False  # what stands under the rows was never said
+        sampler = Sampler(sampling, source.ids[told], self.actor.vocabulary, self._model.device, constraint)
         ends = self._end_ids(request)
         state_now = states[-1:]
         del states
@@ -160,9 +165,10 @@ class TransformersEngine(Engine):
             if stop > needed_from:
                 needed.append(states[max(needed_from - start, 0) :])
             # The last chunk of a prompt is shorter than the same place in a longer prompt, so it is not kept.
-            if (stop - start == _CHUNK or stop in source.cuts) and key not in self._cache:
-                self._cache.insert(key, state.copy_out(start, stop))
+            if self._cache.limit_bytes and (stop - start == _CHUNK or stop in source.cuts):
+                self._cache.insert(key, state.copy_out(start, stop), keys[: keys.index(key)])
             yield
+        self._cache.match(keys)
         return cached, torch.cat(needed) if needed else torch.empty(0, self.actor.width)
 
     def _score_prompt(self, answer: _Answer, states: Tensor, first: int) -> Generator[None, None, None]:
@@ -236,6 +242,10 @@ class TransformersEngine(Engine):
         self._check_rows(request.context)
         if request.summary_ids is not None:
             self._check_ids("summary_ids", request.summary_ids)
+            if not 1 <= request.summary_tokens <= len(request.summary_ids):
+                raise InvalidInput(
+                    f"{request.summary_tokens} of {len(request.summary_ids)} summary_ids are the summary"
+                )
         assert self._network is not None
         geometry = self._network.geometry
         parents = geometry.slots * max((fold.count for fold in request.folds), default=0)

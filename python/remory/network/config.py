@@ -105,6 +105,16 @@ class SummaryContract(_Section):
     output_schema: dict[str, Any] | None = None
 
     @property
+    def markers(self) -> int:
+        """How many tokens the markers around summary and memory take."""
+        return sum(
+            map(
+                len,
+                (self.summary_before_ids, self.summary_after_ids, self.memory_before_ids, self.memory_after_ids),
+            )
+        )
+
+    @property
     def largest_token_id(self) -> int:
         markers = (self.summary_before_ids, self.summary_after_ids, self.memory_before_ids, self.memory_after_ids)
         return max(self.end_token_id, *(token for ids in markers for token in ids))
