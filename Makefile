@@ -20,7 +20,7 @@ help:
 	@echo "make test    run all tests"
 	@echo "make serve   serve the embedded model on http://127.0.0.1:8421"
 	@echo "make setup   make .venv, install the pinned dependencies, build the extension"
-	@echo "make bench   compare the ops with plain torch"
+	@echo "make bench   the ops beside plain torch, a compaction beside a plain prefill"
 	@echo "make lint    ruff and mypy"
 	@echo "make clean   remove what was built (.venv stays)"
 
@@ -58,6 +58,7 @@ serve: setup
 
 bench: setup
 	@$(VENV)/bin/python bench/ops.py
+	@$(VENV)/bin/python bench/compaction.py
 
 lint: setup
 	@$(VENV)/bin/ruff check .

@@ -237,7 +237,11 @@ def test_seeded_sampling_repeats_and_unseeded_varies(engine):
     assert sample(None) != sample(None)
 
 
-@pytest.mark.parametrize("params", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}], ids=["top_k", "top_p", "min_p"])
+@pytest.mark.parametrize(
+    "params",
+    [{"top_k": 1}, {"top_p": 1e-6}, {"top_p": 1e-50}, {"min_p": 1.0}, {"temperature": 1e-39}],
+    ids=["top_k", "top_p", "smallest top_p", "min_p", "smallest temperature"],
+)
 def test_filters_that_leave_one_token_are_greedy(engine, params):
     sampled = SamplingParams(**{"max_new_tokens": 12, "seed": 2, "ignore_eos": True, **params})
     greedy = finish(engine, GenerationRequest(Source(prompt(60)), GREEDY)).output_ids
