@@ -120,7 +120,7 @@ def actor_revision(folder: Path) -> str:
     stated = folder / _NAME_FILE
     if stated.is_file():
         facts = json.loads(stated.read_text())
-        if facts["weights_sha256"] == _file_digest(folder / _WEIGHTS):
+        if facts.get("weights_sha256") == _file_digest(folder / _WEIGHTS):
             return facts["revision"]
     digest = hashlib.sha256()
     parts = [*(folder / name for name in _BEHAVIOUR), *sorted(folder.glob("*.safetensors"))]
