@@ -51,6 +51,9 @@ class JSONBodyRequest(flask.Request):
         return self._body
 
 
+_DEEPEST = 200
+
+
 class StrictJSON(DefaultJSONProvider):
     """JSON as the standard has it: no NaN, text as UTF-8, fields in the order given."""
 
@@ -127,6 +130,17 @@ def _disconnect(error: BaseException | None) -> None:
         database.close()
 
 
+def _depth(value: Any) -> int:
+    """How many arrays and objects lie within each other."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, list | dict)]:
+        depth += 1
+        if depth > _DEEPEST:
+            break
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
+
+
 def _parsed(data: bytes, declared: bool) -> dict[str, Any]:
     if not declared:
         # A page elsewhere may post plain text here without asking first, but not JSON.
@@ -141,6 +155,9 @@ def _parsed(data: bytes, declared: bool) -> dict[str, Any]:
         raise BadRequest(f"the body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise BadRequest(f"the body must be a JSON object, got {_JSON_TYPES[type(body)]}")
+    # What is read near the recursion limit may not be writable again, and an answer can hold parts of its request.
+    if _depth(body) > _DEEPEST:
+        raise BadRequest(f"the body is nested deeper than {_DEEPEST} arrays and objects")
     return body
 
 

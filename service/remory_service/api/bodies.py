@@ -29,6 +29,23 @@ TextOrList = Annotated[Annotated[str, Tag("one")] | Annotated[Texts, Tag("list")
 IntOrList = Annotated[Annotated[int, Tag("one")] | Annotated[Ids, Tag("list")], Discriminator(_one_or_list)]
 
 
+# Bounds on what multiplies a request's work or is repeated in its answer; far above any real use.
+_LARGEST_COUNT = 2**31 - 1
+_STOPS = 64
+_BRANCHES = 64
+_NAME_LENGTH = 256
+Stop = Annotated[str, Field(max_length=4096)]
+StopOrList = Annotated[
+    Annotated[Stop, Tag("one")] | Annotated[list[Stop], Field(fail_fast=True, max_length=_STOPS), Tag("list")],
+    Discriminator(_one_or_list),
+]
+Name = Annotated[str, Field(max_length=_NAME_LENGTH)]
+NameOrList = Annotated[
+    Annotated[Name, Tag("one")] | Annotated[list[Name], Field(fail_fast=True), Tag("list")],
+    Discriminator(_one_or_list),
+]
+
+
 class Body(BaseModel):
     """A JSON object with these fields and no others."""
 
@@ -38,17 +55,19 @@ class Body(BaseModel):
 class Sampling(Body):
     """How tokens are chosen and when to stop; names and defaults are SGLang's. null means the default."""
 
-    max_new_tokens: int | None = Field(default=None, ge=0, description="Default 128; 0 only reads the prompt.")
-    temperature: float | None = Field(default=None, ge=0, description="Default 1; 0 is greedy.")
+    max_new_tokens: int | None = Field(
+        default=None, ge=0, le=_LARGEST_COUNT, description="Default 128; 0 only reads the prompt."
+    )
+    temperature: float | None = Field(default=None, ge=0, le=100, description="Default 1; 0 is greedy.")
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=-1, description="-1 is all.")
     min_p: float | None = Field(default=None, ge=0, le=1)
-    stop: TextOrList | None = Field(default=None, description="Texts that end the answer; they are not part of it.")
+    stop: StopOrList | None = Field(default=None, description="Texts that end the answer; they are not part of it.")
     stop_token_ids: Ids | None = None
     ignore_eos: bool | None = None
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
-    repetition_penalty: float | None = Field(default=None, gt=0, le=2)
+    repetition_penalty: float | None = Field(default=None, ge=0.01, le=2)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     json_schema: str | None = Field(default=None, description="A JSON schema as text; the answer fits it.")
     regex: str | None = Field(default=None, description="A regular expression; the answer matches it.")
@@ -81,7 +100,7 @@ class GenerateBody(Body):
     logprob_start_len: IntOrList | None = Field(
         default=None, description="First prompt position with log-probabilities; -1 is none of the prompt's."
     )
-    rid: TextOrList | None = Field(
+    rid: NameOrList | None = Field(
         default=None, description="The caller's name of the request, or one for each prompt."
     )
     remory: MemoryReference | None = None
@@ -94,7 +113,9 @@ class CompactBody(Body):
     history_ids: Ids = Field(description="What is removed. May be empty with `previous` or `branches`.")
     summary_ids: Ids = Field(description="The summary of history and all that it replaces.")
     previous: str | None = Field(default=None, description="Handle that the session goes on from.")
-    branches: Texts = Field(default_factory=list, description="Handles of completed sub-agents to fold in.")
+    branches: Texts = Field(
+        default_factory=list, max_length=_BRANCHES, description="Handles of completed sub-agents to fold in."
+    )
 
 
 class CompactTextBody(Body):
@@ -113,7 +134,7 @@ class CompactTextBody(Body):
     bridge: list[dict[str, Any]] = Field(
         default_factory=list, description="As the answer that made `previous` gave it."
     )
-    max_summary_tokens: int = Field(default=512, ge=1)
+    max_summary_tokens: int = Field(default=512, ge=1, le=_LARGEST_COUNT)
 
 
 class TokenizeBody(Body):
