@@ -11,6 +11,7 @@ import flask
 from flask import Response, current_app, g, request
 from flask.json.provider import DefaultJSONProvider
 from flask_openapi3 import Info, OpenAPI
+from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from remory import __version__
@@ -44,7 +45,10 @@ class JSONBodyRequest(flask.Request):
     def get_json(self, force: bool = False, silent: bool = False, cache: bool = True) -> Any:
         """The body. Raises BadRequest: a server that guesses at broken input hides the caller's fault."""
         if self._body is None:
-            data = self.get_data(cache=False)
+            try:
+                data = self.get_data(cache=False)
+            except ParseException as error:
+                raise BadRequest("the body's chunks are malformed") from error
             if len(data) > current_app.extensions["remory"].config.max_body_bytes:
                 raise RequestEntityTooLarge
             self._body = _parsed(data, self.is_json)
