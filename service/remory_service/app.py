@@ -49,6 +49,8 @@ class JSONBodyRequest(flask.Request):
                 data = self.get_data(cache=False)
             except ParseException as error:
                 raise BadRequest("the body's chunks are malformed") from error
+            except BlockingIOError as error:
+                raise BadRequest("the body did not come in time") from error
             if len(data) > current_app.extensions["remory"].config.max_body_bytes:
                 raise RequestEntityTooLarge
             self._body = _parsed(data, self.is_json)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import socket
+import struct
 import sys
 from typing import Any
 
@@ -22,6 +23,7 @@ from remory_service.store.database import connection, open_store
 log = logging.getLogger(__name__)
 
 _BACKLOG = 256
+_SILENT_SECONDS = 30
 
 
 class CannotServe(ServiceError):
@@ -150,6 +152,11 @@ def _bind(config: Config) -> socket.socket:
     family, address = _address(config.host, config.port)
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Connections inherit these from their listener. Without them a client that stops in mid-request, or never reads its
+    # answer, keeps a thread for good, and as many of them as there are threads keep the whole server.
+    patience = struct.pack("ll", _SILENT_SECONDS, 0)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
     try:
         listener.bind(address)
         listener.listen(_BACKLOG)
