@@ -65,3 +65,20 @@ def test_malformed_chunks_are_400(server: Server, size: str) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}".encode())
         assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
+def test_many_sequences_of_one_request_leave_room_for_others(server: Server) -> None:
+    """The engine runs 16 at once; 32 long ones in one request would otherwise be waited for."""
+    many = sampled(n=32, max_new_tokens=1500, ignore_eos=True) | {"stream": True}
+    with server.client() as greedy, server.client() as other, greedy.stream("POST", "/generate", json=many) as stream:
+        lines = stream.iter_lines()  # held, because dropping it hangs up
+        next(lines)
+        assert other.post("/generate", json=sampled(max_new_tokens=2)).status_code == 200
+        assert server.figure("remory_engine_requests_running") == 4
+    server.wait_for_running(0)
+
+
+def test_a_request_of_many_sequences_answers_all(server: Server) -> None:
+    with server.client() as client:
+        answers = client.post("/generate", json=sampled(n=9, max_new_tokens=2, ignore_eos=True)).json()
+    assert [len(answer["output_ids"]) for answer in answers] == [2] * 9

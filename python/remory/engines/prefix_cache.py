@@ -55,9 +55,6 @@ class PrefixCache:
         self.bytes = 0
         self._pieces: OrderedDict[bytes, Tensor] = OrderedDict()
 
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._pieces
-
     def match(self, keys: Sequence[bytes]) -> list[Tensor]:
         """The pieces of the longest run of `keys` from the first on that is held."""
         held: list[Tensor] = []

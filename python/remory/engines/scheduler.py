@@ -1,8 +1,8 @@
 """One thread runs the actor; many requests share it.
 
 A request is a generator that does one step of work (a chunk of prefill, one decoded token) between two `yield`s.
-The request that has had the least time runs next, so a short one never waits for a long one to end. Each runs at
-batch size 1: what it answers does not depend on who else is there, to the last bit.
+The request that has had the least time runs next, so among those that run at once a short one does not wait for a
+long one to end. Each runs at batch size 1: what it answers does not depend on who else is there, to the last bit.
 """
 
 from __future__ import annotations

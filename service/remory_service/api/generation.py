@@ -19,6 +19,8 @@ from remory_service.errors import BadRequest, ClientGone, Unavailable
 from remory_service.runtime import Runtime
 
 _LOOK_SECONDS = 0.2
+# The engine runs a limited number of sequences at once: one request must not take all the places.
+_AT_ONCE = 4
 _SAMPLING_FIELDS = {item.name for item in fields(SamplingParams)}
 
 Indexed = tuple[int, GenerationOutput]
@@ -244,6 +246,7 @@ class _Newest:
         self._error: Exception | None = None
         self._stopped = False
         self._changed = threading.Condition()
+        self._places = threading.Semaphore(_AT_ONCE)
 
     @property
     def ended(self) -> bool:
@@ -254,17 +257,24 @@ class _Newest:
         """Read a sequence to its end, in a thread of its own."""
         # The boundary of this thread: whatever ends a sequence is raised again by `take`.
         try:
-            for output in outputs:
-                if self._stopped:
-                    return
-                if output is not None:
-                    self._put(index, output)
+            # A sequence reaches the engine with its first step, so one that waits here takes no place there.
+            with self._places:
+                self._read(index, outputs)
         except Exception as error:
             self._error = error
         finally:
             with self._changed:
                 self._reading -= 1
                 self._changed.notify()
+
+    def _read(self, index: int, outputs: Outputs) -> None:
+        if self._stopped:
+            return
+        for output in outputs:
+            if self._stopped:
+                return
+            if output is not None:
+                self._put(index, output)
 
     def take(self, timeout: float) -> list[Indexed]:
         """What is new, or nothing after `timeout` seconds. Raises what ended a sequence early."""
