@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
+import time
 from typing import Any
 
 import flask
@@ -47,16 +49,33 @@ class JSONBodyRequest(flask.Request):
         if self._body is None:
             try:
                 data = self.get_data(cache=False)
+                if len(data) > current_app.extensions["remory"].config.max_body_bytes:
+                    raise RequestEntityTooLarge
             except ParseException as error:
                 raise BadRequest("the body's chunks are malformed") from error
             except BlockingIOError as error:
                 raise BadRequest("the body did not come in time") from error
-            if len(data) > current_app.extensions["remory"].config.max_body_bytes:
-                raise RequestEntityTooLarge
+            except RequestEntityTooLarge:
+                self._read_on()
+                raise
             self._body = _parsed(data, self.is_json)
         return self._body
 
+    def _read_on(self) -> None:
+        """Take the rest of a body that is too large, up to a bound.
 
+        A client that is still sending does not see the answer, and the connection would be cut under its next request.
+        """
+        end, left = time.monotonic() + _READ_ON_SECONDS, _READ_ON_BYTES
+        with contextlib.suppress(OSError, ParseException):
+            while left > 0 and time.monotonic() < end:
+                taken = self.environ["wsgi.input"].read(min(left, _READ_ON_STEP))
+                if not taken:
+                    return
+                left -= len(taken)
+
+
+_READ_ON_SECONDS, _READ_ON_BYTES, _READ_ON_STEP = 10, 128 << 20, 1 << 16
 _DEEPEST = 200
 
 

@@ -82,3 +82,14 @@ def test_a_request_of_many_sequences_answers_all(server: Server) -> None:
     with server.client() as client:
         answers = client.post("/generate", json=sampled(n=9, max_new_tokens=2, ignore_eos=True)).json()
     assert [len(answer["output_ids"]) for answer in answers] == [2] * 9
+
+
+@pytest.mark.parametrize("extra", [1 << 20, 36 << 20])
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_client_sees_413_and_goes_on_with_its_connection(server: Server, extra: int, announced: bool) -> None:
+    size = (64 << 20) + extra
+    content: Any = b" " * size if announced else (b" " * (1 << 20) for _ in range(size >> 20))
+    with server.client() as client:
+        headers = {"Content-Type": "application/json"}
+        assert client.post("/generate", content=content, headers=headers).status_code == 413
+        assert client.post("/generate", json=sampled(max_new_tokens=1)).status_code == 200
