@@ -1,8 +1,9 @@
-"""Small real parts for the tests: actors of the two supported families and a memory checkpoint that fits them."""
+"""Small real parts for the tests: actors of the two families, a memory checkpoint that fits them, databases."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 from remory.network import Geometry, MemoryNetwork, embedded_checkpoint, load_checkpoint, save_checkpoint
+from remory_service.store.database import close_store
+from tests.databases import PostgresqlServer
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -168,3 +171,25 @@ def embedded() -> tuple[Path, Any]:
     from remory.actors import embedded_actor
 
     return embedded_actor(), load_checkpoint(embedded_checkpoint())
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """One PostgreSQL server for all tests; who stops it starts it again."""
+    server = PostgresqlServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def postgresql_url(postgresql: PostgresqlServer) -> Iterator[str]:
+    """A fresh PostgreSQL database."""
+    with postgresql.fresh() as url:
+        yield url
+        close_store()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str | None:
+    """Runs a test on both databases: None for SQLite in the data folder, and the URL of a fresh PostgreSQL database."""
+    return None if request.param == "sqlite" else request.getfixturevalue("postgresql_url")

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Client": "remory.client",
     "Harness": "remory.client",
+    "ScopedMemory": "remory.client",
     "Compactor": "remory.compaction",
     "Memory": "remory.compaction",
     "plan_pyramid": "remory.compaction",

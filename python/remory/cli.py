@@ -64,6 +64,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--host", default="127.0.0.1", help="address to listen on; others than loopback need keys")
     place.add_argument("--port", type=int, default=8421, help="0 takes a free one (default: %(default)s)")
     _add_data(place)
+    _add_store(place)
     _add_model(parser.add_argument_group("what"))
     run = parser.add_argument_group("how")
     run.add_argument("--backend", default="transformers", help="what runs the model (default: %(default)s)")
@@ -93,13 +94,14 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.description = "Say what is installed and whether it works. Exit code 1 if something is broken."
     _add_data(parser)
+    _add_store(parser)
     _add_model(parser)
     parser.set_defaults(command=_doctor)
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "API keys of a data folder. Once a first key was made, every request needs one, and the server may listen on "
+        "API keys of a store. Once a first key was made, every request needs one, and the server may listen on "
         "other than loopback addresses."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -116,6 +118,7 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
     revoke.set_defaults(command=_keys_revoke)
     for action in (add, listing, revoke):
         _add_data(action)
+        _add_store(action)
 
 
 def _add_data(parser: argparse._ActionsContainer) -> None:
@@ -124,6 +127,16 @@ def _add_data(parser: argparse._ActionsContainer) -> None:
         type=Path,
         metavar="FOLDER",
         help="folder of memories and keys (default: $REMORY_DATA, else the user's data folder)",
+    )
+
+
+def _add_store(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="keep memories and keys in a PostgreSQL database instead of the data folder: "
+        "postgresql://USER@HOST:PORT/DATABASE (default: $REMORY_STORE, unless --data is given). Others on this machine "
+        "can see a command line: give a password by ~/.pgpass, $PGPASSWORD or $REMORY_STORE",
     )
 
 
@@ -168,7 +181,7 @@ def _serve(options: argparse.Namespace) -> int:
         "max_context",
     )
     try:
-        config = Config(data=_data(options), **{name: getattr(options, name) for name in names})
+        config = Config(data=_data(options), store=_store(options), **{name: getattr(options, name) for name in names})
     except ValueError as error:
         return _fail(error)
     with _service_errors():
@@ -185,14 +198,14 @@ def _demo(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from remory import doctor
 
-    return doctor.run(options.data, options.model, options.checkpoint, options.device)
+    return doctor.run(options.data, _store(options), options.model, options.checkpoint, options.device)
 
 
 def _keys_add(options: argparse.Namespace) -> int:
     from remory_service.identity import make_key
 
     with _service_errors():
-        print(make_key(_data(options), options.user, options.role))
+        print(make_key(_data(options), options.user, options.role, _store(options)))
     print("Keep it now: only its hash is stored.", file=sys.stderr)
     return 0
 
@@ -201,7 +214,7 @@ def _keys_list(options: argparse.Namespace) -> int:
     from remory_service.identity import list_keys
 
     with _service_errors():
-        keys = list_keys(_data(options))
+        keys = list_keys(_data(options), _store(options))
     for key in keys:
         state = "revoked" if key.revoked_at else "live"
         print(f"{key.id:4}  {key.hint}…  {state:7}  {_day(key.created_at)}  {key.user}  {','.join(key.roles)}")
@@ -212,7 +225,7 @@ def _keys_revoke(options: argparse.Namespace) -> int:
     from remory_service.identity import revoke_key
 
     with _service_errors():
-        revoked = revoke_key(_data(options), options.id)
+        revoked = revoke_key(_data(options), options.id, _store(options))
     if not revoked:
         return _fail(f"there is no live key {options.id}; see `remory keys list`")
     return 0
@@ -222,6 +235,13 @@ def _data(options: argparse.Namespace) -> Path:
     from remory_service.config import default_data_folder
 
     return options.data or default_data_folder()
+
+
+def _store(options: argparse.Namespace) -> str | None:
+    from remory_service.config import default_store
+
+    # What a command line names counts more than the environment.
+    return options.store or (None if options.data else default_store())
 
 
 @contextmanager

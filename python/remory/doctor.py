@@ -29,10 +29,10 @@ class Finding:
     text: str
 
 
-def run(data: Path | None, model: str | None, checkpoint: str | None, device: str) -> int:
+def run(data: Path | None, store: str | None, model: str | None, checkpoint: str | None, device: str) -> int:
     """Examine this installation and print a table; 1 if something is broken, else 0."""
     table = Table(box=None, show_header=False)
-    findings = list(examine(data, model, checkpoint, device))
+    findings = list(examine(data, store, model, checkpoint, device))
     for finding in findings:
         colour = _COLOURS[finding.state]
         table.add_row(f"[{colour}]{finding.state}[/]", finding.what, finding.text)
@@ -40,15 +40,19 @@ def run(data: Path | None, model: str | None, checkpoint: str | None, device: st
     return int(any(finding.state == "broken" for finding in findings))
 
 
-def examine(data: Path | None, model: str | None, checkpoint: str | None, device: str) -> Iterator[Finding]:
-    """Look at packages, kernels, device, actor, checkpoint and store, in this order."""
+def examine(
+    data: Path | None, store: str | None, model: str | None, checkpoint: str | None, device: str
+) -> Iterator[Finding]:
+    """Look at packages, kernels, device, actor, checkpoint and store, in this order. `store`: a database's URL, or None
+    for the file in `data`.
+    """
     yield Finding("remory", "ok", f"{__version__} on Python {platform.python_version()}, {platform.machine()}")
     yield from map(_package, _PACKAGES)
     yield _examined("kernels", _kernels)
     yield _examined("device", lambda: _device(device))
     yield _examined("actor", lambda: _actor(model))
     yield _examined("checkpoint", lambda: _checkpoint(checkpoint, model))
-    yield _examined("store", lambda: _store(data))
+    yield _examined("store", lambda: _server(store) if store else _file(data))
 
 
 def _examined(what: str, look: Callable[[], Finding]) -> Finding:
@@ -111,7 +115,17 @@ def _checkpoint(folder: str | None, model: str | None) -> Finding:
     return Finding("checkpoint", "ok", f"{checkpoint.name}, trained")
 
 
-def _store(data: Path | None) -> Finding:
+def _server(url: str) -> Finding:
+    from remory_service.store.database import check_store, connection, open_store, store_place
+
+    # Opening looks at version, encoding and rights too, and raises what is wrong.
+    open_store(Path(), url)
+    with connection():
+        complaints = check_store()
+    return Finding("store", "broken" if complaints else "ok", "; ".join(complaints) or f"{store_place()}, healthy")
+
+
+def _file(data: Path | None) -> Finding:
     from remory_service.config import default_data_folder
     from remory_service.store.database import check_store, connection, open_store, store_path
 

@@ -7,6 +7,7 @@ import json
 import re
 import secrets
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import flask
@@ -21,17 +22,30 @@ from remory_service.api.bodies import ErrorAnswer
 from remory_service.api.inspector import inspector
 from remory_service.api.native import native
 from remory_service.api.operations import operations
+from remory_service.api.scoped import GROUP, scoped
 from remory_service.config import Config
-from remory_service.errors import BadRequest, init_errors, refuse_schema
+from remory_service.errors import (
+    BadRequest,
+    NestedTooDeep,
+    NotFiniteNumber,
+    init_errors,
+    refuse_schema,
+    register_group,
+)
 from remory_service.identity import identify
 from remory_service.metrics import Metrics
 from remory_service.runtime import Runtime
+from remory_service.search import Searcher
 from remory_service.store import memories
-from remory_service.store.database import connection, open_store
-from remory_service.store.schema import database
+from remory_service.store.database import connection, now_ms, open_store
+from remory_service.store.housekeeping import Housekeeper
 
 # What says nothing of anybody's: probes, the document, and a page that asks for the key itself.
 _OPEN_ENDPOINTS = {"operations.health", "operations.ready", "operations.openapi", "inspector.page"}
+_DESCRIPTION = (
+    'Memory for language-model agents. Errors of the native routes are `{"detail": …}`, those of the scoped memory '
+    '`{"error": {"code": …, "message": …}}`.'
+)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SECURITY_SCHEMES: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Not needed until a first key is made."},
@@ -96,21 +110,31 @@ class RemoryApp(OpenAPI):
     request_class = JSONBodyRequest
     json_provider_class = StrictJSON
 
+    def generate_spec_json(self) -> None:
+        """The document, without the answer to a failed validation that flask-openapi3 adds to every route: each group
+        names its own.
+        """
+        super().generate_spec_json()
+        for operations_of_path in self.spec_json["paths"].values():
+            for operation in operations_of_path.values():
+                if _is_added(operation["responses"].get(str(self.validation_error_status), {})):
+                    del operation["responses"][str(self.validation_error_status)]
 
-def create_app(config: Config, runtime: Runtime | None = None) -> RemoryApp:
+
+def create_app(config: Config, runtime: Runtime | None = None, clock: Callable[[], int] = now_ms) -> RemoryApp:
     """Open the store and make the application. `runtime` is started by whoever makes it; None makes an unstarted one.
+    `clock` (epoch ms) decides what has expired.
 
     Raises StoreUnusable or StoreTooNew.
     """
-    open_store(config.data)
-    with connection():
-        memories.remove_orphans()
+    open_store(config.data, config.store)
+    memories.remove_orphans()
     app = RemoryApp(
         __name__,
         info=Info(
             title="Remory",
             version=__version__,
-            description='Soft memory for language-model agents. Errors of the native routes are {"detail": …}.',
+            description=_DESCRIPTION,
         ),
         security_schemes=_SECURITY_SCHEMES,
         validation_error_status=422,
@@ -127,10 +151,18 @@ def create_app(config: Config, runtime: Runtime | None = None) -> RemoryApp:
     app.extensions["remory_metrics"] = Metrics(app, app.extensions["remory"])
     app.before_request(_admit)
     app.after_request(_sign)
-    app.teardown_request(_disconnect)
-    for group in (native, operations, inspector):
-        app.register_api(group)
+    app.extensions["remory_clock"] = clock
+    app.extensions["remory_searcher"] = Searcher(config.vector_bytes)
+    app.extensions["remory_housekeeper"] = Housekeeper()
+    register_group(app, GROUP)
+    for blueprint in (native, scoped, operations, inspector):
+        app.register_api(blueprint)
     return app
+
+
+def _is_added(answer: Mapping[str, Any]) -> bool:
+    schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema.get("type") == "array"
 
 
 def _name_request() -> None:
@@ -140,19 +172,15 @@ def _name_request() -> None:
 def _admit() -> None:
     if request.endpoint in _OPEN_ENDPOINTS:
         return
-    database.connect()
-    g.caller = identify(request)
+    # Given back at once: a generation takes minutes, and a store's connections are few.
+    with connection():
+        g.caller = identify(request)
 
 
 def _sign(response: Response) -> Response:
     response.headers["X-Request-Id"] = g.request_id
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-def _disconnect(error: BaseException | None) -> None:
-    if not database.is_closed():
-        database.close()
 
 
 def _depth(value: Any) -> int:
@@ -176,13 +204,17 @@ def _parsed(data: bytes, declared: bool) -> dict[str, Any]:
             json.dumps(body, ensure_ascii=False).encode("utf-8")
     except UnicodeError as error:
         raise BadRequest("the body is not UTF-8 text") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise NestedTooDeep(f"the body is nested deeper than {_DEEPEST} arrays and objects") from error
+    except json.JSONDecodeError as error:
         raise BadRequest(f"the body is not JSON: {error}") from error
+    except ValueError as error:
+        raise BadRequest("the body holds an integer with more digits than are read") from error
     if not isinstance(body, dict):
         raise BadRequest(f"the body must be a JSON object, got {_JSON_TYPES[type(body)]}")
     # What is read near the recursion limit may not be writable again, and an answer can hold parts of its request.
     if _depth(body) > _DEEPEST:
-        raise BadRequest(f"the body is nested deeper than {_DEEPEST} arrays and objects")
+        raise NestedTooDeep(f"the body is nested deeper than {_DEEPEST} arrays and objects")
     return body
 
 
@@ -197,11 +229,11 @@ _JSON_TYPES = {
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not allowed")
+    raise NotFiniteNumber(f"the body is not JSON: {name} is not allowed")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{text[:32]} is beyond a 64-bit float")
+        raise NotFiniteNumber(f"the body is not JSON: {text[:32]} is beyond a 64-bit float")
     return value

@@ -19,21 +19,29 @@ def default_data_folder() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "remory"
 
 
+def default_store() -> str | None:
+    """The database's URL in $REMORY_STORE; None for an SQLite file in the data folder."""
+    return os.environ.get("REMORY_STORE") or None
+
+
 @dataclass(frozen=True)
 class Config:
     """One server's settings.
 
-    `port` 0 takes a free one. `model`: a Hugging Face folder, or None for the embedded actor. `checkpoint`: a memory
-    checkpoint's folder; None takes the packaged one when the actor is the embedded one, and otherwise serves
-    generation without memory. `device` and `dtype` are torch's names; `dtype` None keeps the actor's own.
-    `max_context` in tokens, None for what the actor allows. `cache_bytes` bounds the prefilled states that the engine
-    keeps. `threads` bounds the requests served at once, `max_sequences` the sequences of one request.
-    `stop_seconds` is how long a stopping server waits for answers under way.
+    `port` 0 takes a free one. `store`: the URL of a PostgreSQL database, which may hold a password and is therefore
+    never shown; None for an SQLite file in the folder `data`. `model`: a Hugging Face folder, or None for the embedded
+    actor. `checkpoint`: a memory checkpoint's folder; None takes the packaged one when the actor is the embedded one,
+    and otherwise serves generation without memory. `device` and `dtype` are torch's names; `dtype` None keeps the
+    actor's own. `max_context` in tokens, None for what the actor allows. `cache_bytes` bounds the prefilled states that
+    the engine keeps, `vector_bytes` the images of vectors that searches keep. `threads` bounds the requests served at
+    once, `max_sequences` the sequences of one request. `stop_seconds` is how long a stopping server waits for answers
+    under way.
     """
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     data: Path = field(default_factory=default_data_folder)
+    store: str | None = field(default=None, repr=False)
     backend: str = "transformers"
     model: str | None = None
     checkpoint: str | None = None
@@ -41,6 +49,7 @@ class Config:
     dtype: str | None = None
     max_context: int | None = None
     cache_bytes: int = 1 << 30
+    vector_bytes: int = 2 << 30
     max_body_bytes: int = 64 << 20
     threads: int = 64
     max_sequences: int = 128

@@ -7,28 +7,32 @@ under a request id that the log has too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import peewee
 from flask import Flask, Response, current_app, g, jsonify, request
 from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from remory import errors as library
+from remory_service.store.failures import passing_failure
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2
 _SHOWN_PLACES = 20
-_SHAPES = "remory_error_shapes"
+_GROUPS = "remory_error_groups"
 
 
 class ServiceError(Exception):
-    """Base of the errors that carry a status. `detail` is text, or a list of places in the body."""
+    """Base of the errors that carry a status. `detail` is text, or a list of places in the body; `fields` is what a
+    client needs beside it.
+    """
 
     status = 500
     code = "internal"
+    fields: Mapping[str, Any] = {}
 
     def __init__(self, detail: Any):
         super().__init__(detail)
@@ -39,6 +43,14 @@ class BadRequest(ServiceError):
     """The request cannot be used; nothing was changed."""
 
     status, code = 400, "invalid_request"
+
+
+class NotFiniteNumber(BadRequest):
+    """The body holds a number that is none: NaN, Infinity, or one beyond a 64-bit float."""
+
+
+class NestedTooDeep(BadRequest):
+    """The body's arrays and objects lie deeper within each other than can be read and answered."""
 
 
 class Unauthenticated(ServiceError):
@@ -101,23 +113,34 @@ class Unavailable(ServiceError):
     status, code = 503, "unavailable"
 
 
-Shape = Callable[[ServiceError], dict[str, Any]]
+BodyPlace = dict[str, Any]
 
 
-def native_shape(error: ServiceError) -> dict[str, Any]:
-    """How the native routes answer an error."""
-    return {"detail": error.detail}
+@dataclass(frozen=True)
+class Group:
+    """How the routes below a path say what went wrong.
+
+    `shape` makes the answer's body. `mismatch` makes the error of a body that does not fit its route's schema from the
+    places in it, each with `loc`, `msg` and `type`.
+    """
+
+    prefix: str
+    shape: Callable[[ServiceError], dict[str, Any]]
+    mismatch: Callable[[list[BodyPlace]], ServiceError]
+
+
+NATIVE = Group("/", lambda error: {"detail": error.detail}, SchemaMismatch)
 
 
 def init_errors(app: Flask) -> None:
     """Answer every error of this application in its group's shape."""
-    app.extensions[_SHAPES] = []
+    app.extensions[_GROUPS] = []
     app.register_error_handler(Exception, _answer)
 
 
-def register_shape(app: Flask, prefix: str, shape: Shape) -> None:
-    """Let errors of all paths below `prefix` be answered by `shape`, unknown paths too."""
-    app.extensions[_SHAPES].append((prefix, shape))
+def register_group(app: Flask, group: Group) -> None:
+    """Let errors of all paths below the group's prefix be answered its way, unknown paths too."""
+    app.extensions[_GROUPS].append(group)
 
 
 def known(error: Exception, request_id: str) -> ServiceError:
@@ -133,8 +156,9 @@ def known(error: Exception, request_id: str) -> ServiceError:
         return ActorFailed(str(error))
     if isinstance(error, HTTPException):
         return _from_http(error)
-    if isinstance(error, peewee.OperationalError) and "locked" in str(error):
-        return Unavailable("the store is busy with another writer")
+    if (reason := passing_failure(error)) is not None:
+        log.warning("request %s: %s: %s", request_id, reason, error)
+        return Unavailable(reason)
     log.error("request %s failed", request_id, exc_info=error)
     return ServiceError(f"internal error; the log has it as request {request_id}")
 
@@ -142,17 +166,17 @@ def known(error: Exception, request_id: str) -> ServiceError:
 def refuse_schema(error: ValidationError) -> Response:
     """What flask-openapi3 calls with a body that does not fit: raise it with the places, without their values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    places: list[dict[str, Any]] = [
+    places: list[BodyPlace] = [
         {"loc": list(place["loc"]), "msg": place["msg"], "type": place["type"]} for place in found[:_SHOWN_PLACES]
     ]
     if len(found) > len(places):
         places.append({"loc": [], "msg": f"and {len(found) - len(places)} more", "type": "more"})
-    raise SchemaMismatch(places)
+    raise _group_of(request.path).mismatch(places)
 
 
 def _answer(error: Exception) -> Response:
     answer = known(error, g.request_id)
-    response = jsonify(_shape_of(request.path)(answer))
+    response = jsonify(_group_of(request.path).shape(answer))
     response.status_code = answer.status
     if answer.status == Unavailable.status:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
@@ -178,8 +202,8 @@ def _from_http(error: HTTPException) -> ServiceError:
     return answer
 
 
-def _shape_of(path: str) -> Shape:
-    for prefix, shape in current_app.extensions[_SHAPES]:
-        if path.startswith(prefix):
-            return shape
-    return native_shape
+def _group_of(path: str) -> Group:
+    for group in current_app.extensions[_GROUPS]:
+        if path.startswith(group.prefix):
+            return group
+    return NATIVE

@@ -16,6 +16,7 @@ from remory.errors import InvalidInput
 from remory_service.errors import BadRequest, Forbidden, Unauthenticated
 from remory_service.store.database import connection, now_ms, open_store, transaction
 from remory_service.store.schema import StoredKey
+from remory_service.store.statements import first
 
 ROLES = ("invoke", "worker", "agent", "admin")
 LOCAL_USER = "local"
@@ -24,6 +25,7 @@ SESSION_HEADER: Final = "X-Remory-Session"
 USER_HEADER = "X-Remory-User"
 _NAME_LENGTH = 256
 _HINT_LENGTH = 8
+_FIND_KEY = "SELECT user_name, roles FROM stored_key WHERE sha256 = ? AND revoked_at IS NULL"
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,11 @@ def identify(request: Request) -> Caller:
     if sent is None:
         raise Unauthenticated("this server needs a key: Authorization: Bearer rk_… or X-API-Key: rk_…")
     # Keys are 256 random bits, so neither a slow hash nor a constant-time comparison would add anything.
-    key = StoredKey.get_or_none(StoredKey.sha256 == _digest(sent), StoredKey.revoked_at.is_null())
-    if key is None:
+    found = first(_FIND_KEY, _digest(sent))
+    if found is None:
         raise Unauthenticated("the key is unknown or revoked")
-    return Caller(key.user, frozenset(key.roles.split(",")))
+    user, roles = found
+    return Caller(user, frozenset(roles.split(",")))
 
 
 def checked_session(sent: str | None) -> str:
@@ -74,7 +77,7 @@ def checked_session(sent: str | None) -> str:
 
 def keys_exist() -> bool:
     """Whether a key was ever made in this store, revoked ones included."""
-    return StoredKey.select().exists()
+    return first("SELECT 1 FROM stored_key LIMIT 1") is not None
 
 
 def is_loopback(host: str) -> bool:
@@ -87,8 +90,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def make_key(data: Path, user: str, roles: Sequence[str]) -> str:
-    """Make a key for `user` in a data folder; its text is returned once and stored only as a hash.
+def make_key(data: Path, user: str, roles: Sequence[str], store: str | None = None) -> str:
+    """Make a key for `user` in a store; its text is returned once and stored only as a hash.
 
     Raises InvalidInput for an unknown role, no role, or a user name that is none.
     """
@@ -97,7 +100,7 @@ def make_key(data: Path, user: str, roles: Sequence[str]) -> str:
     if not _is_name(user):
         raise InvalidInput(f"a user is 1 to {_NAME_LENGTH} printable ASCII characters, got {len(user)} characters")
     key = KEY_PREFIX + secrets.token_urlsafe(32)
-    open_store(data)
+    open_store(data, store)
     with connection(), transaction():
         StoredKey.create(
             sha256=_digest(key),
@@ -109,9 +112,9 @@ def make_key(data: Path, user: str, roles: Sequence[str]) -> str:
     return key
 
 
-def list_keys(data: Path) -> list[KeyInfo]:
-    """All keys ever made in a data folder, oldest first."""
-    open_store(data)
+def list_keys(data: Path, store: str | None = None) -> list[KeyInfo]:
+    """All keys ever made in a store, oldest first."""
+    open_store(data, store)
     with connection():
         return [
             KeyInfo(key.id, key.hint, key.user, tuple(key.roles.split(",")), key.created_at, key.revoked_at)
@@ -119,12 +122,12 @@ def list_keys(data: Path) -> list[KeyInfo]:
         ]
 
 
-def revoke_key(data: Path, key_id: int) -> bool:
+def revoke_key(data: Path, key_id: int, store: str | None = None) -> bool:
     """Revoke a key by its id; False when there is no such live key. A running server refuses it from its next request.
 
-    The row stays: a data folder that once had keys is never open to everybody again.
+    The row stays: a store that once had keys is never open to everybody again.
     """
-    open_store(data)
+    open_store(data, store)
     with connection(), transaction():
         live = StoredKey.update(revoked_at=now_ms()).where(StoredKey.id == key_id, StoredKey.revoked_at.is_null())
         return live.execute() == 1

@@ -36,7 +36,7 @@ class Metrics:
         app.after_request(self._end)
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text format; needs a store connection."""
+        """Everything in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def _begin(self) -> None:

@@ -18,7 +18,7 @@ from remory_service.config import Config
 from remory_service.errors import ServiceError
 from remory_service.identity import is_loopback, keys_exist
 from remory_service.runtime import Runtime
-from remory_service.store.database import connection, open_store
+from remory_service.store.database import close_store, connection, open_store
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class Worker(ThreadWorker):
         with contextlib.suppress(SystemExit):
             super().run()
         self.app.runtime.close()
+        close_store()
         # An actor that is still loading, or a request that ran out of its time, must not hold up the end.
         os._exit(0)
 
@@ -125,13 +126,15 @@ def _tell_of_death(arbiter: Arbiter, worker: Worker) -> None:
 
 
 def _prepare_store(config: Config) -> None:
-    open_store(config.data)
+    open_store(config.data, config.store)
     with connection():
         if not keys_exist() and not _binds_loopback(config.host):
             raise CannotServe(
                 f"refusing to listen on {config.host} without keys, because anybody who reaches it could read all "
                 "memories: make one with `remory keys add --user USER --role invoke`, or listen on 127.0.0.1"
             )
+    # The worker is forked from this process and opens connections of its own.
+    close_store()
 
 
 def _binds_loopback(host: str) -> bool:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from remory.cli import main
+from tests.databases import PASSWORD, PASSWORD_IN_URL, ROLE_WITH_PASSWORD, database_of
 
 
 def remory(*arguments, **environment):
@@ -52,6 +53,32 @@ def test_keys_are_made_listed_and_revoked(tmp_path, capsys):
     assert "no live key 1" in capsys.readouterr().err
 
 
+def keys_listed(capsys, *arguments):
+    assert main(["keys", "list", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_keys_of_a_database(tmp_path, capsys, monkeypatch, postgresql_url):
+    monkeypatch.setenv("REMORY_DATA", str(tmp_path / "data"))
+    assert main(["keys", "add", "--user", "builds", "--role", "invoke", "--store", postgresql_url]) == 0
+    capsys.readouterr()
+    assert "builds" in keys_listed(capsys, "--store", postgresql_url)
+    assert keys_listed(capsys) == ""
+    monkeypatch.setenv("REMORY_STORE", postgresql_url)
+    assert "builds" in keys_listed(capsys)
+    assert keys_listed(capsys, "--data", str(tmp_path / "named")) == ""
+    assert main(["keys", "revoke", "1"]) == 0
+    assert "revoked" in keys_listed(capsys)
+
+
+@pytest.mark.parametrize("command", [["serve"], ["keys", "add"], ["keys", "list"], ["keys", "revoke"], ["doctor"]])
+def test_help_says_where_a_password_belongs(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Others on this machine can see a command line" in said and "~/.pgpass" in said
+
+
 def one_line(text):
     lines = text.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("remory: "), text
@@ -88,6 +115,20 @@ def test_a_damaged_store(tmp_path):
     assert "damaged" in one_line(done.stderr)
 
 
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://localhost/name", "must begin with postgresql://"),
+        (f"postgresql://user:{PASSWORD_IN_URL}@/name?host=/nowhere", "PostgreSQL database name on /nowhere as user"),
+    ],
+)
+def test_a_database_that_cannot_be_used(url, words):
+    done = remory("serve", "--store", url, "--port", "0")
+    assert done.returncode == 1
+    assert words in one_line(done.stderr)
+    assert PASSWORD not in done.stderr and PASSWORD_IN_URL not in done.stderr
+
+
 @pytest.mark.parametrize("option", ["--model", "--checkpoint"])
 def test_a_missing_model_or_checkpoint(tmp_path, tiny_actor, option):
     model = [] if option == "--model" else ["--model", str(tiny_actor)]
@@ -113,6 +154,19 @@ def test_doctor_finds_what_is_broken(tmp_path, tiny_actor):
     assert done.returncode == 1
     broken = [line for line in done.stdout.splitlines() if line.strip().startswith("broken")]
     assert [line.split()[1] for line in broken] == ["checkpoint", "store"]
+
+
+def test_doctor_looks_at_a_database(postgresql, postgresql_url):
+    name = database_of(postgresql_url)
+    url = postgresql.url(name, f"{ROLE_WITH_PASSWORD}:{PASSWORD_IN_URL}")
+    done = remory("doctor", REMORY_STORE=url, COLUMNS="200")
+    assert done.returncode == 1
+    assert "GRANT CREATE ON SCHEMA" in done.stdout
+    postgresql.run(f"GRANT CREATE ON SCHEMA public TO {ROLE_WITH_PASSWORD}", name)
+    done = remory("doctor", "--store", url, COLUMNS="200")
+    assert done.returncode == 0, done.stdout
+    assert f"PostgreSQL database {name}" in done.stdout and "healthy" in done.stdout
+    assert PASSWORD not in done.stdout and PASSWORD_IN_URL not in done.stdout
 
 
 def test_sizes(capsys):

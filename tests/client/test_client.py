@@ -55,6 +55,24 @@ def test_closing_a_stream_lets_the_next_request_go(client):
     assert client.generate("The build", sampling_params=GREEDY)["output_ids"]
 
 
+def test_closing_a_stream_drops_events_that_have_arrived():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer_at_once():
+            connection, _ = listener.accept()
+            connection.recv(65536)
+            events = b'data: {"text": "a"}\n\n' * 3
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(events), events))
+            connection.close()
+
+        threading.Thread(target=answer_at_once, daemon=True).start()
+        with Client(f"http://127.0.0.1:{listener.getsockname()[1]}") as client:
+            stream = client.stream("a")
+            assert next(stream) == {"text": "a"}
+            stream.close()
+            assert list(stream) == []
+
+
 def test_errors_of_a_streamed_request_come_at_once(client):
     with pytest.raises(InvalidRequest) as caught:
         client.stream(input_ids=[10**6])

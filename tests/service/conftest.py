@@ -65,6 +65,11 @@ class Server:
 StartServer = Callable[..., Server]
 
 
+def store_options(database_url: str | None) -> list[str]:
+    """What tells a server to keep its store there."""
+    return [] if database_url is None else ["--store", database_url]
+
+
 def serve_command(*options: str | Path) -> list[str]:
     return [sys.executable, "-m", "remory.cli", "serve", *map(str, options)]
 
@@ -122,9 +127,9 @@ def app(tmp_path: Path) -> RemoryApp:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Path]:
-    """A fresh store with a connection; the folder it lies in."""
-    open_store(tmp_path / "data")
+def store(tmp_path: Path, database_url: str | None) -> Iterator[Path]:
+    """A fresh store on each database, with a connection; the folder it lies in if it is a file."""
+    open_store(tmp_path / "data", database_url)
     with connection():
         yield tmp_path / "data"
 

@@ -7,7 +7,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from remory_service.app import RemoryApp
-from remory_service.errors import NotFound, ServiceError, register_shape
+from remory_service.errors import BodyPlace, Group, NotFound, SchemaMismatch, ServiceError, register_group
 from remory_service.store.database import connection
 from remory_service.store.schema import database
 
@@ -58,8 +58,8 @@ def test_an_unknown_method_is_405_and_says_which_are_known(app: RemoryApp) -> No
         (b'{"a": [Infinity]}', "Infinity"),
         (b'{"a": -Infinity}', "Infinity"),
         (b'{"a": 1e999}', "64-bit"),
-        (b'{"a": ' + b"1" * 5000 + b"}", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "more digits"),
+        (b"[" * 100_000, "nested deeper"),
         (b'{"a": "\xff"}', "UTF-8"),
         ('{"a": 1}'.encode("utf-16"), "UTF-8"),
         (b'{"text": "\\ud800"}', "UTF-8"),
@@ -95,7 +95,10 @@ def test_errors_below_a_prefix_have_their_groups_shape(app: RemoryApp) -> None:
     def shape(error: ServiceError) -> dict[str, Any]:
         return {"statusCode": error.status, "message": error.detail}
 
-    register_shape(app, "/api/chats", shape)
+    def mismatch(places: list[BodyPlace]) -> ServiceError:
+        return SchemaMismatch(places)
+
+    register_group(app, Group("/api/chats", shape, mismatch))
     answer = app.test_client().get("/api/chats/1")
     assert (answer.status_code, answer.json) == (404, {"statusCode": 404, "message": "no route /api/chats/1"})
     assert app.test_client().get("/other").json == {"detail": "no route /other"}

@@ -14,10 +14,26 @@ from pathlib import Path
 import httpx
 import pytest
 
+from remory_service.config import Config
 from remory_service.identity import make_key
+from remory_service.server import _prepare_store
 from remory_service.store.database import FILE_NAME
-from tests.service.conftest import HISTORY, PREFIX, SUMMARY, Server, StartServer, compact, generate, serve_command
+from remory_service.store.postgresql import MAX_CONNECTIONS
+from remory_service.store.schema import database
+from tests.databases import PASSWORD, PASSWORD_IN_URL, ROLE_WITH_PASSWORD, PostgresqlServer, database_of
+from tests.service.conftest import (
+    HISTORY,
+    PREFIX,
+    SUMMARY,
+    Server,
+    StartServer,
+    compact,
+    generate,
+    serve_command,
+    store_options,
+)
 
+IN_ENGINE = ("remory_engine_requests_running", "remory_engine_requests_waiting")
 LONG = {"max_new_tokens": 1900, "ignore_eos": True}
 
 
@@ -76,15 +92,15 @@ def test_a_server_with_keys_asks_for_them(start_server: StartServer, tmp_path: P
     assert key not in server.log.read_text()
 
 
-def test_a_restart_answers_from_the_memory_as_before(start_server: StartServer) -> None:
-    first = start_server()
+def test_a_restart_answers_from_the_memory_as_before(start_server: StartServer, database_url: str | None) -> None:
+    first = start_server(*store_options(database_url))
     with first.client() as client:
         handles = [compact(client, history_ids=[token] * 200)["handle"] for token in (60, 200)]
         before = [generate(client, input_ids=[8, 9], remory={"handle": handle})["output_ids"] for handle in handles]
         receipts = client.get("/v1/memories").json()
     first.process.send_signal(signal.SIGTERM)
     assert first.process.wait(30) == 0
-    second = start_server()
+    second = start_server(*store_options(database_url))
     with second.client() as client:
         after = [generate(client, input_ids=[8, 9], remory={"handle": handle})["output_ids"] for handle in handles]
         assert after == before
@@ -93,8 +109,8 @@ def test_a_restart_answers_from_the_memory_as_before(start_server: StartServer) 
         compact(client, previous=handles[0], prefix_ids=PREFIX)
 
 
-def test_two_servers_share_one_store(start_server: StartServer) -> None:
-    pair = [start_server(), start_server()]
+def test_two_servers_share_one_store(start_server: StartServer, database_url: str | None) -> None:
+    pair = [start_server(*store_options(database_url)) for _ in range(2)]
     clients = [server.client() for server in pair]
 
     def work(index: int) -> str:
@@ -108,6 +124,62 @@ def test_two_servers_share_one_store(start_server: StartServer) -> None:
     assert (
         made_elsewhere["output_ids"] == generate(clients[0], input_ids=[8], remory={"handle": handles[0]})["output_ids"]
     )
+
+
+def test_a_server_without_its_database_says_so_and_goes_on_when_it_is_back(
+    start_server: StartServer, postgresql_url: str, postgresql: PostgresqlServer
+) -> None:
+    server = start_server("--store", postgresql_url)
+    with server.client() as client:
+        handle = compact(client)["handle"]
+        postgresql.stop()
+        try:
+            answers = [client.get("/v1/memories") for _ in range(3)]
+            ready = client.get("/ready")
+        finally:
+            postgresql.start()
+        assert [answer.status_code for answer in answers] == [503] * 3
+        assert answers[0].json()["detail"] == "the store's database cannot be reached at the moment"
+        assert int(answers[0].headers["Retry-After"]) > 0
+        assert ready.status_code == 200
+        time.sleep(int(answers[0].headers["Retry-After"]))
+        generate(client, input_ids=[8], remory={"handle": handle})
+    assert not server.data.exists()
+
+
+def test_a_server_says_which_database_it_uses_and_never_the_password(
+    start_server: StartServer, postgresql_url: str, postgresql: PostgresqlServer
+) -> None:
+    name = database_of(postgresql_url)
+    postgresql.run(f"GRANT CREATE ON SCHEMA public TO {ROLE_WITH_PASSWORD}", name)
+    server = start_server("--store", postgresql.url(name, f"{ROLE_WITH_PASSWORD}:{PASSWORD_IN_URL}"))
+    with server.client() as client:
+        info = client.get("/get_server_info")
+        assert info.json()["store"] == "postgresql"
+        postgresql.run(f"ALTER ROLE {ROLE_WITH_PASSWORD} NOLOGIN")
+        postgresql.run(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+        refused = client.get("/v1/memories")
+        postgresql.run(f"ALTER ROLE {ROLE_WITH_PASSWORD} LOGIN")
+    assert refused.status_code == 503
+    assert ROLE_WITH_PASSWORD not in refused.text
+    assert ROLE_WITH_PASSWORD in server.log.read_text()
+    for text in (info.text, refused.text, server.log.read_text()):
+        assert PASSWORD_IN_URL not in text and PASSWORD not in text
+
+
+def test_generations_keep_no_connection(start_server: StartServer, postgresql_url: str) -> None:
+    server = start_server("--store", postgresql_url)
+    more_than_connections = MAX_CONNECTIONS + 1
+    body = {"input_ids": [8], "sampling_params": LONG}
+    with server.client() as client, ThreadPoolExecutor(more_than_connections) as pool:
+        generations = [pool.submit(client.post, "/generate", json=body) for _ in range(more_than_connections)]
+        deadline = time.monotonic() + 60
+        while sum(map(server.figure, IN_ENGINE)) < more_than_connections:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert client.get("/v1/memories").status_code == 200
+        server.kill()
+        assert all(isinstance(generation.exception(30), httpx.TransportError) for generation in generations)
 
 
 def test_a_stopping_server_ends_generations_and_says_so(start_server: StartServer) -> None:
@@ -172,8 +244,8 @@ def test_a_kill_during_a_compaction_leaves_no_half_of_it(start_server: StartServ
         compact(client)
 
 
-def test_a_worker_that_dies_is_replaced(start_server: StartServer) -> None:
-    server = start_server()
+def test_a_worker_that_dies_is_replaced(start_server: StartServer, database_url: str | None) -> None:
+    server = start_server(*store_options(database_url))
     with server.client() as client:
         handle = compact(client)["handle"]
     (worker,) = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
@@ -199,3 +271,9 @@ def wait_ready(client: httpx.Client) -> None:
             pass
         time.sleep(0.1)
     raise TimeoutError("the server did not become ready")
+
+
+def test_no_connection_goes_from_the_master_to_its_worker(tmp_path: Path, database_url: str | None) -> None:
+    _prepare_store(Config(data=tmp_path, store=database_url))
+    assert database.obj.kind == ("sqlite" if database_url is None else "postgresql")
+    assert (database.obj._connections, database.obj._in_use) == ([], {})

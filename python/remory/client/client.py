@@ -10,64 +10,21 @@ from typing import Any, Self
 
 import httpx
 
-from remory.errors import InvalidInput, RemoryError
+from remory.client.errors import (
+    ConnectionFailed,
+    InvalidRequest,
+    ServerBusy,
+    ServerFailed,
+    connection_failed,
+    detail_of,
+    http_error,
+)
 
 DEFAULT_URL = "http://127.0.0.1:8421"
 _CONNECT_SECONDS = 10.0
 _POLL_SECONDS = 0.25
 
 Ids = Sequence[int]
-
-
-class RemoryHTTPError(RemoryError):
-    """The service answered with an error, or not at all.
-
-    `status`: HTTP status, None when there was no answer. `detail`: the service's own words, text or (for a body that
-    does not fit the schema) a list of places. `request_id`: what the service's log has for this request, or None.
-    """
-
-    def __init__(self, message: str, status: int | None = None, detail: Any = None, request_id: str | None = None):
-        super().__init__(message)
-        self.status = status
-        self.detail = detail
-        self.request_id = request_id
-
-
-class ConnectionFailed(RemoryHTTPError):
-    """No answer came. The request may still have taken effect if it had been sent; nothing is tried again by itself."""
-
-
-class InvalidRequest(RemoryHTTPError, InvalidInput):
-    """400, 413 or 422: the request cannot be used. Nothing was changed."""
-
-
-class Unauthorized(RemoryHTTPError):
-    """401 or 403: the key is missing, unknown, revoked, or lacks the role."""
-
-
-class NotFound(RemoryHTTPError):
-    """404: no such handle for this user and session, or no such route."""
-
-
-class ServerBusy(RemoryHTTPError):
-    """503: the actor is starting or takes no more requests now. `retry_after`: seconds, or None."""
-
-    retry_after: float | None = None
-
-
-class ServerFailed(RemoryHTTPError):
-    """Any other 5xx: the actor (502) or the service failed. Existing handles are as they were."""
-
-
-_ERROR_TYPES: dict[int, type[RemoryHTTPError]] = {
-    400: InvalidRequest,
-    401: Unauthorized,
-    403: Unauthorized,
-    404: NotFound,
-    413: InvalidRequest,
-    422: InvalidRequest,
-    503: ServerBusy,
-}
 
 
 class Stream(Iterator[dict[str, Any]]):
@@ -88,6 +45,9 @@ class Stream(Iterator[dict[str, Any]]):
     def _read(self) -> Iterator[dict[str, Any]]:
         try:
             for line in self._response.iter_lines():
+                # Events that had arrived before the closing may still lie in a buffer.
+                if self._closed:
+                    return
                 data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
                 if data == "[DONE]":
                     return
@@ -98,7 +58,7 @@ class Stream(Iterator[dict[str, Any]]):
         except httpx.HTTPError as error:
             if self._closed:
                 return
-            raise _connection_failed(error, self._where) from error
+            raise connection_failed(error, self._where) from error
         finally:
             self.close()
 
@@ -172,7 +132,7 @@ class Client:
         With `handle`, `input_ids` are only the tokens after the memory. `fields` go into the body as they are
         (`return_logprob`, `logprob_start_len`, `return_hidden_states`, `rid`).
         """
-        return self._call("POST", "/generate", _generation(text, input_ids, sampling_params, handle, fields))
+        return self.call("POST", "/generate", _generation(text, input_ids, sampling_params, handle, fields))
 
     def stream(
         self,
@@ -187,7 +147,7 @@ class Client:
         body = _generation(text, input_ids, sampling_params, handle, fields) | {"stream": True}
         response = self._send("POST", "/generate", body, stream=True)
         if response.is_error:
-            raise _http_error(response)
+            raise http_error(response)
         return Stream(response, self.base_url)
 
     def compact(
@@ -207,7 +167,7 @@ class Client:
         }
         if branches:
             body["branches"] = list(branches)
-        return self._call("POST", "/v1/compact", body)
+        return self.call("POST", "/v1/compact", body)
 
     def compact_text(
         self,
@@ -231,23 +191,23 @@ class Client:
             "bridge": bridge,
             "max_summary_tokens": max_summary_tokens,
         }
-        return self._call("POST", "/v1/compact/text", {"messages": list(messages)} | _given(optional))
+        return self.call("POST", "/v1/compact/text", {"messages": list(messages)} | _given(optional))
 
     def info(self) -> dict[str, Any]:
         """`GET /v1/remory/info`: actor, checkpoint, tokenizer, summary contract, context length."""
-        return self._call("GET", "/v1/remory/info")
+        return self.call("GET", "/v1/remory/info")
 
     def memories(self) -> list[dict[str, Any]]:
         """`GET /v1/memories`: this session's handles with their receipts, newest first."""
-        return self._call("GET", "/v1/memories")["memories"]
+        return self.call("GET", "/v1/memories")["memories"]
 
     def memory(self, handle: str) -> dict[str, Any]:
         """`GET /v1/memories/{handle}`."""
-        return self._call("GET", f"/v1/memories/{handle}")
+        return self.call("GET", f"/v1/memories/{handle}")
 
     def delete(self, handle: str) -> None:
         """`DELETE /v1/memories/{handle}`."""
-        self._call("DELETE", f"/v1/memories/{handle}")
+        self.call("DELETE", f"/v1/memories/{handle}")
 
     def tokenize(
         self,
@@ -266,15 +226,15 @@ class Client:
             "add_generation_prompt": add_generation_prompt,
             "add_special_tokens": add_special_tokens,
         }
-        return self._call("POST", "/tokenize", _given(optional))["tokens"]
+        return self.call("POST", "/tokenize", _given(optional))["tokens"]
 
     def detokenize(self, tokens: Ids | Sequence[Ids], *, skip_special_tokens: bool = True) -> Any:
         """`POST /detokenize`: the text of ids, or a list of texts for a list of lists."""
-        return self._call("POST", "/detokenize", {"tokens": tokens, "skip_special_tokens": skip_special_tokens})["text"]
+        return self.call("POST", "/detokenize", {"tokens": tokens, "skip_special_tokens": skip_special_tokens})["text"]
 
     def health(self) -> dict[str, Any]:
         """`GET /health`: answers as soon as the service is alive."""
-        return self._call("GET", "/health")
+        return self.call("GET", "/health")
 
     def wait_ready(self, timeout: float = 120.0, progress: Callable[[float], None] | None = None) -> None:
         """Wait until `GET /ready` says that the actor answers.
@@ -285,7 +245,7 @@ class Client:
         start = time.monotonic()
         while True:
             try:
-                self._call("GET", "/ready")
+                self.call("GET", "/ready")
                 return
             except (ConnectionFailed, ServerBusy):
                 waited = time.monotonic() - start
@@ -295,10 +255,11 @@ class Client:
                 progress(waited)
             time.sleep(_POLL_SECONDS)
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Any route: its JSON answer, None for an empty one. For routes that have no method here."""
         response = self._send(method, path, body)
         if response.is_error:
-            raise _http_error(response)
+            raise http_error(response)
         try:
             return response.json() if response.content else None
         except ValueError as error:
@@ -308,12 +269,16 @@ class Client:
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None, stream: bool = False) -> httpx.Response:
         try:
-            response = self._http.send(self._http.build_request(method, path, json=body), stream=stream)
+            request = self._http.build_request(method, path, json=body)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidRequest(f"this cannot be sent as JSON: {error}") from error
+        try:
+            response = self._http.send(request, stream=stream)
             if stream and response.is_error:
                 response.read()
             return response
         except httpx.HTTPError as error:
-            raise _connection_failed(error, self.base_url) from error
+            raise connection_failed(error, self.base_url) from error
 
 
 def _generation(
@@ -336,38 +301,5 @@ def _event(data: dict[str, Any], response: httpx.Response) -> dict[str, Any]:
     """An event of a stream; a failure after the headers were sent can only arrive as one."""
     if "error" not in data and "detail" not in data:
         return data
-    detail = _detail(data)
+    detail = detail_of(data)
     raise ServerFailed(f"generation failed: {detail}", 502, detail, response.headers.get("x-request-id"))
-
-
-def _http_error(response: httpx.Response) -> RemoryHTTPError:
-    try:
-        detail = _detail(response.json())
-    except ValueError:
-        detail = response.reason_phrase
-    status = response.status_code
-    kind = _ERROR_TYPES.get(status, ServerFailed if status >= 500 else RemoryHTTPError)
-    error = kind(f"{status}: {detail}", status, detail, response.headers.get("x-request-id"))
-    if isinstance(error, ServerBusy):
-        wait = response.headers.get("retry-after", "")
-        error.retry_after = float(wait) if wait.isdigit() else None
-    return error
-
-
-def _detail(body: Any) -> Any:
-    if not isinstance(body, dict):
-        return body
-    error = body.get("error")
-    return (
-        body.get("detail") or (error.get("message") if isinstance(error, dict) else None) or body.get("message") or body
-    )
-
-
-def _connection_failed(error: httpx.HTTPError, where: str) -> ConnectionFailed:
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return ConnectionFailed(
-            f"no Remory service answers at {where}; start one with `remory serve`, or give the URL of a running one"
-        )
-    if isinstance(error, httpx.TimeoutException):
-        return ConnectionFailed(f"{where} sent nothing for too long; give Client a longer timeout, or stream")
-    return ConnectionFailed(f"the connection to {where} broke: {error}")

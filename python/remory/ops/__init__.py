@@ -7,6 +7,7 @@ its plain definition instead, which is differentiable; so does an op on a GPU fo
 from __future__ import annotations
 
 from remory.ops.capture import capture, capture_plain
+from remory.ops.cosine_topk import cosine_topk, cosine_topk_plain
 from remory.ops.encode import encode
 from remory.ops.encode_plain import encode_plain
 from remory.ops.inject import inject, inject_plain
@@ -16,6 +17,8 @@ from remory.ops.slot_attention import slot_attention, slot_attention_plain
 __all__ = [
     "capture",
     "capture_plain",
+    "cosine_topk",
+    "cosine_topk_plain",
     "encode",
     "encode_plain",
     "inject",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -212,4 +212,5 @@ class ServerInfoAnswer(BaseModel):
 
     version: str
     status: str
+    store: Literal["sqlite", "postgresql"]
     engine: dict[str, float]

@@ -210,6 +210,7 @@ def server_info() -> Response:
             "version": __version__,
             "status": runtime.state,
             "host": config.host,
+            "store": "sqlite" if config.store is None else "postgresql",
             "backend": config.backend,
             "model_path": config.model,
             "checkpoint": config.checkpoint,

@@ -1,1 +1,1 @@
-"""What is kept: one SQLite file in the data folder."""
+"""What is kept, in an SQLite file in the data folder or in a PostgreSQL database."""

@@ -1,6 +1,7 @@
 """Memories: handles, each of one user's one session, and their rows, once per content.
 
-Every function needs a connection. Nothing but user, session and handle together finds a memory.
+Every function takes a connection for as long as it needs one. Nothing but user, session and handle together finds a
+memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import peewee
 
 from remory.compaction.memory import Memory, pack_ids, unpack_ids
 from remory_service.errors import StoreDamaged
-from remory_service.store.database import now_ms, transaction
+from remory_service.store.database import connection, now_ms, transaction
 from remory_service.store.schema import StoredMemory, StoredRows
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class MemoryInfo:
     receipt: dict[str, Any]
 
 
+@connection()
 def save(owner: Owner, memory: Memory) -> Memory:
     """Store a memory under a new handle: all of it in one transaction, or nothing.
 
@@ -68,6 +70,7 @@ def save(owner: Owner, memory: Memory) -> Memory:
     return saved
 
 
+@connection()
 def load(owner: Owner, handle: str) -> Memory | None:
     """A memory with its rows, or None. Raises StoreDamaged when the rows are not those that were written."""
     query = StoredMemory.select(StoredMemory, StoredRows).join(StoredRows).where(_is(owner, handle))
@@ -90,18 +93,21 @@ def load(owner: Owner, handle: str) -> Memory | None:
     )
 
 
+@connection()
 def find(owner: Owner, handle: str) -> MemoryInfo | None:
     """What a listing shows of one memory, or None."""
     found = StoredMemory.get_or_none(_is(owner, handle))
     return None if found is None else _info(found)
 
 
+@connection()
 def list_session(owner: Owner) -> list[MemoryInfo]:
     """All memories of a session, newest first."""
     query = StoredMemory.select().where(StoredMemory.user == owner.user, StoredMemory.session == owner.session)
     return [_info(found) for found in query.order_by(StoredMemory.id.desc())]
 
 
+@connection()
 def delete(owner: Owner, handle: str) -> bool:
     """Delete a memory, and its rows unless another handle has them; False when there is none."""
     with transaction():
@@ -115,6 +121,7 @@ def delete(owner: Owner, handle: str) -> bool:
     return True
 
 
+@connection()
 def remove_orphans() -> int:
     """Remove rows that no handle has, and say how many. Transactions leave none; a file edited by hand may."""
     with transaction():
@@ -125,13 +132,17 @@ def remove_orphans() -> int:
     return removed
 
 
+@connection()
 def totals() -> tuple[int, int]:
     """Number of handles, and bytes of rows."""
     size = StoredRows.select(peewee.fn.COALESCE(peewee.fn.SUM(StoredRows.size), 0)).scalar()
-    return StoredMemory.select().count(), size
+    # PostgreSQL sums BIGINT as NUMERIC.
+    return StoredMemory.select().count(), int(size)
 
 
 def _is(owner: Owner, handle: str) -> peewee.Expression:
+    # PostgreSQL takes no NUL in a text, and no handle has one.
+    handle = handle.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (StoredMemory.handle == handle) & (StoredMemory.user == owner.user) & (StoredMemory.session == owner.session)
 
 

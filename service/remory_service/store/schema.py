@@ -60,6 +60,88 @@ class StoredKey(Record):
         table_name = "stored_key"
 
 
+class StoredScope(Record):
+    """A scope that was written to. `kind`: session, actor, workflow or global. `owner`: the user who wrote first; None
+    for global.
+    """
+
+    id = peewee.BigAutoField()
+    kind = peewee.TextField()
+    name = peewee.TextField()
+    owner = peewee.TextField(null=True)
+
+    class Meta:
+        table_name = "scope"
+
+
+class StoredEntry(Record):
+    """A value or vector under a key. `content` None: deleted, the row stays for its revision. `content` of a value is
+    JSON, of a vector what `remory.search.pack_vector` makes; `metadata` (vectors) is a JSON object. `sequence`: the
+    change that made it so. Times: epoch ms.
+    """
+
+    id = peewee.BigAutoField()
+    scope = peewee.ForeignKeyField(StoredScope, column_name="scope_id")
+    kind = peewee.TextField()
+    key = peewee.TextField()
+    revision = peewee.BigIntegerField()
+    sequence = peewee.BigIntegerField()
+    updated_at = peewee.BigIntegerField()
+    expires_at = peewee.BigIntegerField(null=True)
+    dimension = peewee.IntegerField(null=True)
+    metadata = peewee.BlobField(null=True)
+    content = peewee.BlobField(null=True)
+
+    class Meta:
+        table_name = "entry"
+
+
+class StoredChange(Record):
+    """One line of the change feed. `action`: set or delete. `value`: a value that was set, unless it is too long."""
+
+    sequence = peewee.BigIntegerField(primary_key=True)
+    scope = peewee.ForeignKeyField(StoredScope, column_name="scope_id")
+    kind = peewee.TextField()
+    key = peewee.TextField()
+    action = peewee.TextField()
+    revision = peewee.BigIntegerField()
+    principal = peewee.TextField()
+    created_at = peewee.BigIntegerField()
+    value = peewee.BlobField(null=True)
+
+    class Meta:
+        table_name = "change"
+
+
+class Feed(Record):
+    """One row: the sequence number given last. It outlives the changes, which are pruned."""
+
+    id = peewee.IntegerField(primary_key=True)
+    last_sequence = peewee.BigIntegerField()
+
+    class Meta:
+        table_name = "feed"
+
+
+class StoredLease(Record):
+    """What a worker may act under, as the SHA-256 (hex) of its token. `grantor`: the user whose authority it lends."""
+
+    id = peewee.BigAutoField()
+    sha256 = peewee.TextField(unique=True)
+    task_id = peewee.TextField()
+    step_id = peewee.TextField()
+    root_id = peewee.TextField()
+    session_id = peewee.TextField()
+    actor_id = peewee.TextField(null=True)
+    grantor = peewee.TextField()
+    by_admin = peewee.BooleanField()
+    created_at = peewee.BigIntegerField()
+    expires_at = peewee.BigIntegerField()
+
+    class Meta:
+        table_name = "lease"
+
+
 class Migration(Record):
     """One migration that this file has been through."""
 

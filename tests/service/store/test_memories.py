@@ -110,17 +110,17 @@ from pathlib import Path
 from remory_service.store import memories
 from remory_service.store.database import connection, open_store, transaction
 from remory_service.store.schema import StoredRows
-open_store(Path(sys.argv[1]))
+open_store(Path(sys.argv[1]), sys.argv[2] or None)
 with connection(), transaction():
     StoredRows.insert(sha256="1" * 64, size=4_000_000, data=os.urandom(4_000_000)).execute()
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_process_that_dies_while_it_writes_leaves_nothing(tmp_path: Path) -> None:
-    died = subprocess.run([sys.executable, "-c", _DIE_IN_TRANSACTION, tmp_path / "data"])
+def test_a_process_that_dies_while_it_writes_leaves_nothing(tmp_path: Path, database_url: str | None) -> None:
+    died = subprocess.run([sys.executable, "-c", _DIE_IN_TRANSACTION, tmp_path / "data", database_url or ""])
     assert died.returncode == -signal.SIGKILL
-    open_store(tmp_path / "data")
+    open_store(tmp_path / "data", database_url)
     with connection():
         assert check_store() == []
         assert memories.totals() == (0, 0)
@@ -134,24 +134,26 @@ from remory_service.store import memories
 from remory_service.store.database import connection, open_store
 from remory_service.store.memories import Owner
 from tests.service.conftest import make_memory
-open_store(Path(sys.argv[1]))
+open_store(Path(sys.argv[1]), sys.argv[2] or None)
 for seed in range(60):
     with connection():
-        saved = memories.save(Owner("user", sys.argv[2]), make_memory(seed))
-        assert memories.load(Owner("user", sys.argv[2]), saved.handle) is not None
+        saved = memories.save(Owner("user", sys.argv[3]), make_memory(seed))
+        assert memories.load(Owner("user", sys.argv[3]), saved.handle) is not None
         if seed % 3 == 0:
-            assert memories.delete(Owner("user", sys.argv[2]), saved.handle)
+            assert memories.delete(Owner("user", sys.argv[3]), saved.handle)
 """
 
 
-def test_two_processes_write_and_read_one_file(tmp_path: Path) -> None:
+def test_two_processes_write_and_read_one_store(tmp_path: Path, database_url: str | None) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     writers = [
-        subprocess.Popen([sys.executable, "-c", _WRITE_MANY, tmp_path / "data", name], env=environment)
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITE_MANY, tmp_path / "data", database_url or "", name], env=environment
+        )
         for name in ("first", "second")
     ]
     assert [writer.wait(120) for writer in writers] == [0, 0]
-    open_store(tmp_path / "data")
+    open_store(tmp_path / "data", database_url)
     with connection():
         assert StoredMemory.select().count() == 80
         assert StoredRows.select().count() == 40
@@ -162,18 +164,20 @@ _READ_ONE = """
 import sys
 from pathlib import Path
 from remory_service.store import memories
-from remory_service.store.database import connection, open_store
-open_store(Path(sys.argv[1]))
-with connection():
-    print(memories.find(memories.Owner("user", "session"), sys.argv[2]).handle)
+from remory_service.store.database import open_store
+open_store(Path(sys.argv[1]), sys.argv[2] or None)
+print(memories.find(memories.Owner("user", "session"), sys.argv[3]).handle)
 """
 
 
-def test_a_reader_is_not_held_up_by_a_writer(store: Path) -> None:
+def test_a_reader_is_not_held_up_by_a_writer(store: Path, database_url: str | None) -> None:
     saved = memories.save(OWNER, make_memory())
     with transaction():
         StoredRows.insert(sha256="0" * 64, size=2, data=b"ab").execute()
         read = subprocess.run(
-            [sys.executable, "-c", _READ_ONE, store, saved.handle], capture_output=True, text=True, timeout=25
+            [sys.executable, "-c", _READ_ONE, store, database_url or "", saved.handle],
+            capture_output=True,
+            text=True,
+            timeout=25,
         )
     assert read.stdout.strip() == saved.handle, read.stderr

@@ -1,0 +1,15 @@
+"""Search among vectors with metadata: exact, or through a graph that names candidates."""
+
+from remory.search.approximate import Graph, HnswGraph, hnsw_is_installed
+from remory.search.exact import Collection, Found, Hit, Row, View
+
+__all__ = [
+    "Collection",
+    "Found",
+    "Graph",
+    "Hit",
+    "HnswGraph",
+    "Row",
+    "View",
+    "hnsw_is_installed",
+]

@@ -1,0 +1,134 @@
+"""Filters on metadata: which rows hold, under a top-level key, a value that is equal as JSON."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from remory.errors import InvalidInput
+
+# A caller may ask for any key; each that was asked for costs four bytes a row.
+_MOST_COLUMNS = 64
+_ABSENT = 0
+
+
+def canonical(value: Any) -> Hashable:
+    """Something that is equal for two JSON values exactly when they are: 1 and 1.0 are, true and 1 are not.
+
+    Integers compare exactly at any size, objects whatever the order of their keys. Raises InvalidInput for what JSON
+    has no word for, and RecursionError where values are nested beyond what the interpreter follows.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return ("boolean", value)
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return ("array", *map(canonical, value))
+    if isinstance(value, Mapping):
+        return ("object", frozenset((key, canonical(inner)) for key, inner in value.items()))
+    raise InvalidInput(f"a filter's value must be JSON, got {type(value).__name__}")
+
+
+class Columns:
+    """The values of one growing list of metadata, by key, as numbers that are equal where the values are.
+
+    A column is made when its key is first asked for and brought up to date by each later question. Thread-safe.
+    """
+
+    def __init__(self, metadata: Sequence[bytes]) -> None:
+        """`metadata`: JSON objects as UTF-8. The list may grow later; what is in it stays."""
+        self._metadata = metadata
+        self._columns: OrderedDict[str, _Column] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, about."""
+        with self._lock:
+            return sum(column.nbytes for column in self._columns.values())
+
+    def match(self, filters: Mapping[str, Any], count: int) -> np.ndarray:
+        """[count] bool: which of the first `count` rows hold an equal value under every key.
+
+        A row whose metadata cannot be read matches nothing. Raises InvalidInput for a value that is not JSON or is
+        nested too deep.
+        """
+        matching = np.ones(count, dtype=bool)
+        for key, value in filters.items():
+            try:
+                wanted = canonical(value)
+            except RecursionError:
+                raise InvalidInput(f"the filter's value for {key!r} is nested too deep") from None
+            with self._lock:
+                matching &= self._column(key).match(wanted, self._metadata, count)
+        return matching
+
+    def keep(self, slots: np.ndarray, metadata: Sequence[bytes]) -> Columns:
+        """The columns of a list that has only the rows `slots`, ascending; `metadata` are theirs."""
+        kept = Columns(metadata)
+        with self._lock:
+            for key, column in self._columns.items():
+                kept._columns[key] = column.keep(slots)
+        return kept
+
+    def _column(self, key: str) -> _Column:
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = _Column(key)
+            if len(self._columns) > _MOST_COLUMNS:
+                self._columns.popitem(last=False)
+        self._columns.move_to_end(key)
+        return column
+
+
+class _Column:
+    """One key's values as numbers; 0 where the key is absent."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._tokens = np.empty(0, dtype=np.int32)
+        self._count = 0
+        self._token_of: dict[Hashable, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return self._tokens.nbytes + 150 * len(self._token_of)
+
+    def match(self, wanted: Hashable, metadata: Sequence[bytes], count: int) -> np.ndarray:
+        if self._count < count:
+            self._extend(metadata, count)
+        token = self._token_of.get(wanted)
+        return np.zeros(count, dtype=bool) if token is None else self._tokens[:count] == token
+
+    def keep(self, slots: np.ndarray) -> _Column:
+        kept = _Column(self._key)
+        kept._tokens = self._tokens[slots[slots < self._count]]
+        kept._count = len(kept._tokens)
+        kept._token_of = self._token_of.copy()
+        return kept
+
+    def _extend(self, metadata: Sequence[bytes], count: int) -> None:
+        if len(self._tokens) < count:
+            grown = np.empty(max(count, 2 * len(self._tokens)), dtype=np.int32)
+            grown[: self._count] = self._tokens[: self._count]
+            self._tokens = grown
+        for slot in range(self._count, count):
+            self._tokens[slot] = self._token(metadata[slot])
+        self._count = count
+
+    def _token(self, metadata: bytes) -> int:
+        try:
+            values = json.loads(metadata)
+            if not isinstance(values, dict) or self._key not in values:
+                return _ABSENT
+            value = canonical(values[self._key])
+        except (ValueError, RecursionError):
+            return _ABSENT
+        return self._token_of.setdefault(value, len(self._token_of) + 1)

@@ -1,0 +1,232 @@
+"""Entries: values and vectors by key, with revisions that never go back. Every function needs a connection.
+
+A key's row stays when its entry is deleted or has expired, so that its revision is never used again. What has expired
+counts as absent at once; emptying its row is only housekeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import peewee
+
+from remory_service.errors import ServiceError
+from remory_service.store import changes
+from remory_service.store.schema import StoredEntry
+from remory_service.store.statements import first, run
+
+VALUE, VECTOR = "value", "vector"
+_PURGED_AT_ONCE = 64
+_AT = "scope_id = ? AND kind = ? AND key = ?"
+_READ = f"SELECT revision, expires_at, dimension, metadata, content FROM entry WHERE {_AT}"
+_KNOWN = f"SELECT id, revision, expires_at, content IS NOT NULL FROM entry WHERE {_AT}"
+_INSERT = """
+    INSERT INTO entry (
+        revision, sequence, updated_at, expires_at, dimension, metadata, content, scope_id, kind, key
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_UPDATE = """
+    UPDATE entry
+    SET revision = ?, sequence = ?, updated_at = ?, expires_at = ?, dimension = ?, metadata = ?, content = ?
+    WHERE id = ?
+"""
+_FIELDS = (
+    StoredEntry.key,
+    StoredEntry.revision,
+    StoredEntry.updated_at,
+    StoredEntry.expires_at,
+    StoredEntry.dimension,
+)
+_FOLLOWED = (
+    StoredEntry.id,
+    StoredEntry.key,
+    StoredEntry.sequence,
+    StoredEntry.revision,
+    StoredEntry.dimension,
+    StoredEntry.metadata,
+    StoredEntry.content,
+)
+
+
+class RevisionConflict(ServiceError):
+    """The entry has another revision than was expected."""
+
+    status, code = 409, "revision_conflict"
+
+    def __init__(self, expected: int, live: int):
+        found = f"has revision {live}" if live else "does not exist"
+        super().__init__(f"expected revision {expected}, but the key {found}")
+        self.fields = {"revision": live}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A live entry. `expires_at` and `updated_at`: epoch ms. `dimension`: of vectors."""
+
+    key: str
+    revision: int
+    updated_at: int
+    expires_at: int | None
+    dimension: int | None
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a live entry holds. `content` of a value is JSON, of a vector its packed elements; `metadata` is JSON."""
+
+    revision: int
+    expires_at: int | None
+    dimension: int | None
+    metadata: bytes | None
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an entry is to hold: a value's JSON, or a vector's packed elements with `dimension` and `metadata` (JSON).
+    `shown`: what the feed shows of it.
+    """
+
+    data: bytes
+    expires_at: int | None = None
+    dimension: int | None = None
+    metadata: bytes | None = None
+    shown: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an entry lies."""
+
+    scope: int
+    kind: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Write:
+    """Who writes when (epoch ms), and the live revision that is expected, if one is."""
+
+    principal: str
+    now: int
+    expected: int | None = None
+
+
+def read(place: Place, now: int) -> Held | None:
+    """The live entry of a key, or None."""
+    found = first(_READ, place.scope, place.kind, place.key)
+    if found is None or found[-1] is None:
+        return None
+    held = Held(*found)
+    return held if held.expires_at is None or held.expires_at > now else None
+
+
+def put(place: Place, content: Content, write: Write) -> int:
+    """Set an entry; its new revision. Needs a transaction. Raises RevisionConflict."""
+    known = _known(place)
+    _check(known, write)
+    revision = known.revision + 1 if known else 1
+    sequence = changes.append(
+        changes.Change(place.scope, place.kind, place.key, "set", revision, write.principal, write.now, content.shown)
+    )
+    state = (revision, sequence, write.now, content.expires_at, content.dimension, content.metadata, content.data)
+    if known:
+        run(_UPDATE, *state, known.id)
+    else:
+        run(_INSERT, *state, place.scope, place.kind, place.key)
+    return revision
+
+
+def delete(place: Place, write: Write) -> bool:
+    """Delete a live entry, False when there is none. Needs a transaction. Raises RevisionConflict."""
+    known = _known(place)
+    _check(known, write)
+    if known is None or not _lives(known, write.now):
+        return False
+    sequence = changes.append(
+        changes.Change(place.scope, place.kind, place.key, "delete", known.revision, write.principal, write.now, None)
+    )
+    run(_UPDATE, known.revision, sequence, write.now, None, None, None, None, known.id)
+    return True
+
+
+def page(scope: int, kind: str, prefix: str, cursor: str | None, limit: int, now: int) -> tuple[list[Entry], bool]:
+    """Live entries by key in UTF-8 order, after `cursor`; and whether more follow."""
+    entry = StoredEntry
+    query = entry.select(*_FIELDS).where(
+        entry.scope == scope,
+        entry.kind == kind,
+        entry.content.is_null(False),
+        entry.expires_at.is_null() | (entry.expires_at > now),
+    )
+    if prefix:
+        query = query.where(*starts_with(entry.key, prefix))
+    if cursor is not None:
+        query = query.where(entry.key > cursor)
+    rows: Any = query.order_by(entry.key).limit(limit + 1).tuples()
+    found = [Entry(*row) for row in rows]
+    return found[:limit], len(found) > limit
+
+
+def vectors_since(scope: int, sequence: int) -> Iterator[tuple[Any, ...]]:
+    """Vectors changed after `sequence`, deleted ones too, in the order of their changes: id, key, sequence, revision,
+    dimension, metadata, content."""
+    query = StoredEntry.select(*_FOLLOWED).where(
+        StoredEntry.scope == scope, StoredEntry.kind == VECTOR, StoredEntry.sequence > sequence
+    )
+    return iter(query.order_by(StoredEntry.sequence).tuples().iterator())
+
+
+def purge_expired(now: int) -> int:
+    """Empty some of the rows that have expired, and say how many. Needs a transaction."""
+    dead = (
+        StoredEntry.select(StoredEntry.id)
+        .where(StoredEntry.expires_at <= now, StoredEntry.content.is_null(False))
+        .limit(_PURGED_AT_ONCE)
+    )
+    emptied = StoredEntry.update(expires_at=None, dimension=None, metadata=None, content=None)
+    return emptied.where(StoredEntry.id.in_(dead)).execute()
+
+
+def starts_with(field: peewee.Field, prefix: str) -> list[peewee.Expression]:
+    """Conditions for texts that begin with a prefix, in a form that an index on the field serves."""
+    bound = _after_prefix(prefix)
+    return [field >= prefix] + ([field < bound] if bound is not None else [])
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """The least text above all that begin with the prefix, None when there is none."""
+    while prefix:
+        last = ord(prefix[-1])
+        if last < 0x10FFFF:
+            # The surrogates lie between these two and are no characters.
+            return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
+        prefix = prefix[:-1]
+    return None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A key's row without its content. `held`: it has content."""
+
+    id: int
+    revision: int
+    expires_at: int | None
+    held: bool
+
+
+def _known(place: Place) -> _Known | None:
+    found = first(_KNOWN, place.scope, place.kind, place.key)
+    return None if found is None else _Known(*found)
+
+
+def _lives(known: _Known, now: int) -> bool:
+    return bool(known.held) and (known.expires_at is None or known.expires_at > now)
+
+
+def _check(known: _Known | None, write: Write) -> None:
+    live = known.revision if known is not None and _lives(known, write.now) else 0
+    if write.expected is not None and write.expected != live:
+        raise RevisionConflict(write.expected, live)

@@ -1,0 +1,1 @@
+"""Requests that schemathesis makes up from the OpenAPI document of the scoped memory, against a real server."""
