@@ -365,7 +365,9 @@ class FeedReader:
 
     def read_page(self) -> int:
         """Take in the next page; how many changes it had. Raises RuntimeError for another answer than a page."""
-        answer = self._connections.post("reader", "changes", {"after": self._cursor, "limit": self._limit})
+        query = {"after": self._cursor, "limit": self._limit}
+        while not (answer := self._connections.post("reader", "changes", query)).status:
+            pass
         if answer.status != 200:
             raise RuntimeError(f"changes answered {answer.status}: {answer.body}")
         items = answer.body["items"]

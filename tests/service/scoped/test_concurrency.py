@@ -51,7 +51,7 @@ def test_clients_of_two_servers_see_one_order(pair: list[Server]) -> None:
 def test_a_feed_is_read_without_gaps_while_it_grows(pair: list[Server]) -> None:
     """By a reader that falls behind and catches up again, so that pages end at their limit and at the feed's end."""
     load = load_for(pair)
-    limit, pages = 10, Counter[bool]()
+    limit, pages = 5, Counter[bool]()
     follower, ended = FeedReader(load.urls, limit), Event()
 
     def follow() -> None:
@@ -59,7 +59,7 @@ def test_a_feed_is_read_without_gaps_while_it_grows(pair: list[Server]) -> None:
             is_full = follower.read_page() == limit
             pages[is_full] += 1
             if not is_full:
-                ended.wait(0.2)
+                ended.wait(0.05)
 
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(follow)
