@@ -1,5 +1,5 @@
 # Everything a newcomer needs: `make setup` once, or any target below, which sets up first. Second runs reuse all of it.
-#   ARGS     more arguments for demo, serve and test: make serve ARGS="--port 9000"
+#   ARGS     more arguments, where a target runs one command: make serve ARGS="--port 9000"
 #   PYTHON   the interpreter that .venv is made with, 3.11 or newer
 #   CXX      the C++17 compiler
 PYTHON ?= python3
@@ -13,14 +13,17 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu))
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test serve bench lint clean
+.PHONY: help setup demo test serve bench bench-service check-linear fuzz lint clean
 
 help:
 	@echo "make demo    see a session being compacted and going on"
 	@echo "make test    run all tests"
 	@echo "make serve   serve the embedded model on http://127.0.0.1:8421"
 	@echo "make setup   make .venv, install the pinned dependencies, build the extension"
-	@echo "make bench   the ops beside plain torch, a compaction beside a plain prefill"
+	@echo "make bench   the ops beside plain torch, search beside numpy and torch, a compaction beside a plain prefill"
+	@echo "make bench-service   the scoped memory under load"
+	@echo "make check-linear    100,000 operations of eight processes on each database: could they have happened in one order?"
+	@echo "make fuzz            20 minutes of generated requests"
 	@echo "make lint    ruff and mypy"
 	@echo "make clean   remove what was built (.venv stays)"
 
@@ -58,7 +61,18 @@ serve: setup
 
 bench: setup
 	@$(VENV)/bin/python bench/ops.py
+	@$(VENV)/bin/python bench/search.py
 	@$(VENV)/bin/python bench/compaction.py
+
+bench-service: setup
+	@$(VENV)/bin/python -m bench.service $(ARGS)
+
+check-linear: setup
+	@$(VENV)/bin/python -m tests.service.scoped.check $(ARGS)
+	@$(VENV)/bin/python -m tests.service.scoped.check --store postgresql $(ARGS)
+
+fuzz: setup
+	@$(VENV)/bin/python -m tests.fuzz $(ARGS)
 
 lint: setup
 	@$(VENV)/bin/ruff check .
@@ -66,4 +80,4 @@ lint: setup
 	@$(VENV)/bin/mypy python service
 
 clean:
-	rm -rf build dist python/remory/_C.so $(VENV)/.extension .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf build dist python/remory/_C.so $(VENV)/.extension .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .schemathesis

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from bench.service import report
 from bench.service.cases import Effort, Refused, measure, small_cases
+from bench.service.generator import NoAnswer
 from bench.service.processes import CannotStart, Subject, attach, launch
 from bench.service.search import measure_search
 from bench.service.traffic import Traffic
@@ -45,7 +46,7 @@ def main() -> int:
         try:
             subject = _subject(options, scratch)
             return _measure(console, options, traffic, effort, subject)
-        except (CannotStart, Refused) as error:
+        except (CannotStart, NoAnswer, OSError, Refused) as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1
 

@@ -104,7 +104,7 @@ def measure(case: Case, effort: Effort, subject: Subject) -> Figures:
     for _ in range(effort.rounds):
         syncs += subject.sync_seconds() if case.writes else []
         rounds.append(generator.run(load, subject.clock))
-    return summarize(case, rounds, statistics.median(syncs) if syncs else None, len(subject.addresses))
+    return summarize(case, rounds, statistics.median(syncs) if syncs else None, len(subject.servers))
 
 
 def send(subject: Subject, part: Callable[[int], Iterator[bytes]], clients: int) -> Samples:
@@ -116,7 +116,7 @@ def send(subject: Subject, part: Callable[[int], Iterator[bytes]], clients: int)
 
 
 def summarize(case: Case, rounds: Sequence[tuple[Samples, Clock, Clock]], fsync: float | None, servers: int) -> Figures:
-    """What the rounds of a case come to. `fsync`: seconds."""
+    """What the rounds of a case come to. `fsync`: seconds. `servers`: how many there are that can be watched."""
     whole = Samples()
     for samples, _, _ in rounds:
         whole.add(samples)
@@ -138,7 +138,7 @@ def summarize(case: Case, rounds: Sequence[tuple[Samples, Clock, Clock]], fsync:
         server_ms=usage.server * whole.wall / max(1, len(whole.latencies)) * 1e3,
         fsync_ms=None if fsync is None else fsync * 1e3,
         fsync_share=share,
-        limit=_limit(usage, share, servers),
+        limit="one request at a time" if case.clients == 1 else _limit(usage, share, servers),
     )
 
 
@@ -174,9 +174,11 @@ def _percentiles(samples: Samples) -> dict[str, float]:
 
 
 def _limit(usage: Usage, fsync_share: float | None, servers: int) -> str:
+    if not servers:
+        return "the server is not seen from here"
     found = []
     if usage.server >= _MOSTLY * servers:
-        found.append("server's Python (one thread at a time)")
+        found.append("server's Python, one thread at a time")
     if usage.server + usage.generator + usage.database + usage.others >= _BUSY * (psutil.cpu_count() or 1):
         found.append("processors, others' work too" if usage.others > _NOTICED else "processors")
     if fsync_share is not None and fsync_share >= _MUCH_FSYNC:

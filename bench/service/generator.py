@@ -97,7 +97,10 @@ class Span:
 
 
 def run(load: Load, watch: Callable[[], Any]) -> tuple[Samples, Any, Any]:
-    """Let a load run; what was answered, and what `watch` returned at the begin and at the end of the timed part."""
+    """Let a load run; what was answered, and what `watch` returned at the begin and at the end of the timed part.
+
+    Raises NoAnswer when a process of the generator dies.
+    """
     context = multiprocessing.get_context("fork")
     pipes, children = [], []
     for index in range(min(load.processes, load.clients)):
@@ -108,7 +111,7 @@ def run(load: Load, watch: Callable[[], Any]) -> tuple[Samples, Any, Any]:
         pipes.append(ours)
         children.append(child)
     for pipe in pipes:
-        pipe.recv()
+        _take(pipe)
     begin = time.monotonic() + _HEAD_START + load.warmup
     span = Span(begin, float("inf") if load.seconds is None else begin + load.seconds)
     for pipe in pipes:
@@ -121,7 +124,7 @@ def run(load: Load, watch: Callable[[], Any]) -> tuple[Samples, Any, Any]:
     seen = Samples()
     last = begin
     for pipe in pipes:
-        samples, ended = pipe.recv()
+        samples, ended = _take(pipe)
         seen.add(samples)
         last = max(last, ended)
     if load.seconds is None:
@@ -137,6 +140,14 @@ def ask(address: Address, request: bytes) -> Answer:
     with socket.create_connection(address, SILENT_SECONDS) as connection:
         connection.sendall(request)
         return _receive(connection)
+
+
+def _take(pipe: Connection) -> Any:
+    """What a process of the generator says next. Raises NoAnswer when it has died."""
+    try:
+        return pipe.recv()
+    except EOFError as error:
+        raise NoAnswer("a process of the generator died; its error stands above") from error
 
 
 def _sleep_until(moment: float) -> None:

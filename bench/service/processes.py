@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from bench.service.generator import Address
 
 _READY = re.compile(r"Remory is ready at (http://\S+)\n")
 _STOP_SECONDS = 30
+_CONNECT_SECONDS = 5
 _SYNCED_BYTES = 8192
 # `steal` is what other guests of the same host took.
 _BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
@@ -83,8 +85,13 @@ class Subject:
 
 
 def attach(url: str) -> Subject:
-    """A server that runs already."""
-    return Subject(url, [_address(url)])
+    """A server that runs already. Raises CannotStart when nobody answers there."""
+    address = _address(url)
+    try:
+        socket.create_connection(address, _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise CannotStart(f"no server at {url}: {error}") from error
+    return Subject(url, [address])
 
 
 def launch(scratch: ExitStack, store: str, servers: int, parent: Path | None) -> Subject:

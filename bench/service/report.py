@@ -89,9 +89,11 @@ def show_limits(console: Console, cases: Sequence[Figures]) -> None:
         table.add_column(column, justify="right")
     table.add_column("limited by")
     for case in cases:
-        usage = [case.usage.server, case.usage.generator, case.usage.database, case.usage.others]
+        figures = [case.usage.server, case.usage.generator, case.usage.database, case.usage.others, case.server_ms]
         sync = "-" if case.fsync_ms is None else f"{case.fsync_ms:.2f}"
-        table.add_row(case.name, *(f"{value:.2f}" for value in [*usage, case.server_ms]), sync, case.limit)
+        table.add_row(
+            case.name, *(f"{value:.2f}" if value else "-" for value in [*usage, case.server_ms]), sync, case.limit
+        )
     console.print(table)
 
 

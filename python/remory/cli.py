@@ -76,6 +76,13 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="most memory for prefilled prompts and memories, such as 512M or 4G (default: 1G)",
     )
+    run.add_argument(
+        "--vector-bytes",
+        type=_size,
+        default=2 << 30,
+        metavar="SIZE",
+        help="most memory for the vectors of scopes that are searched (default: 2G); the largest alone may have more",
+    )
     run.add_argument("--max-context", type=int, metavar="TOKENS", help="a context window smaller than the model's")
     parser.set_defaults(command=_serve)
 
@@ -178,6 +185,7 @@ def _serve(options: argparse.Namespace) -> int:
         "dtype",
         "threads",
         "cache_bytes",
+        "vector_bytes",
         "max_context",
     )
     try:

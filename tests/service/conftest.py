@@ -74,7 +74,7 @@ def serve_command(*options: str | Path) -> list[str]:
     return [sys.executable, "-m", "remory.cli", "serve", *map(str, options)]
 
 
-def _launch(folder: Path, data: Path, actor: Path, checkpoint: Path, *options: str) -> Server:
+def launch(folder: Path, data: Path, actor: Path, checkpoint: Path, *options: str) -> Server:
     log = folder / f"server-{time.monotonic_ns()}.log"
     command = serve_command("--port", "0", "--data", data, "--model", actor, "--checkpoint", checkpoint, *options)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log.open("w"), text=True, start_new_session=True)
@@ -89,7 +89,7 @@ def _launch(folder: Path, data: Path, actor: Path, checkpoint: Path, *options: s
 def server(tmp_path_factory: pytest.TempPathFactory, tiny_actor: Path, tiny_checkpoint: Path) -> Iterator[Server]:
     """One server for all tests that leave it running; each uses sessions of its own."""
     folder = tmp_path_factory.mktemp("server")
-    running = _launch(folder, folder / "data", tiny_actor, tiny_checkpoint)
+    running = launch(folder, folder / "data", tiny_actor, tiny_checkpoint)
     yield running
     running.kill()
 
@@ -100,7 +100,7 @@ def start_server(tmp_path: Path, tiny_actor: Path, tiny_checkpoint: Path) -> Ite
     started: list[Server] = []
 
     def start(*options: str) -> Server:
-        started.append(_launch(tmp_path, tmp_path / "data", tiny_actor, tiny_checkpoint, *options))
+        started.append(launch(tmp_path, tmp_path / "data", tiny_actor, tiny_checkpoint, *options))
         return started[-1]
 
     yield start

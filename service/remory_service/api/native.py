@@ -218,6 +218,7 @@ def server_info() -> Response:
             "dtype": config.dtype,
             "max_context": config.max_context,
             "cache_bytes": config.cache_bytes,
+            "vector_bytes": config.vector_bytes,
             "max_body_bytes": config.max_body_bytes,
             "max_sequences": config.max_sequences,
             "threads": config.threads,

@@ -55,7 +55,7 @@ def _urls(store: str, count: int) -> Iterator[tuple[str, ...]]:
     # Not at the top: every client process imports this module, and has no use for the libraries that make an actor.
     from tests.conftest import make_actor, make_checkpoint
     from tests.databases import PostgresqlServer
-    from tests.service.conftest import _launch
+    from tests.service.conftest import launch
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="remory-check-")))
@@ -67,7 +67,7 @@ def _urls(store: str, count: int) -> Iterator[tuple[str, ...]]:
             options = ["--store", stack.enter_context(postgresql.fresh())]
         servers = []
         for _ in range(count):
-            servers.append(_launch(folder, folder / "data", actor, checkpoint, *options))
+            servers.append(launch(folder, folder / "data", actor, checkpoint, *options))
             stack.callback(servers[-1].kill)
         yield tuple(server.url for server in servers)
 
