@@ -91,9 +91,7 @@ def show_limits(console: Console, cases: Sequence[Figures]) -> None:
     for case in cases:
         figures = [case.usage.server, case.usage.generator, case.usage.database, case.usage.others, case.server_ms]
         sync = "-" if case.fsync_ms is None else f"{case.fsync_ms:.2f}"
-        table.add_row(
-            case.name, *(f"{value:.2f}" if value else "-" for value in [*usage, case.server_ms]), sync, case.limit
-        )
+        table.add_row(case.name, *(f"{value:.2f}" if value else "-" for value in figures), sync, case.limit)
     console.print(table)
 
 
