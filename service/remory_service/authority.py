@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import peewee
 
 from remory_service.errors import BadRequest, Forbidden
-from remory_service.identity import Caller
+from remory_service.identity import Caller, roles_of
 from remory_service.store.leases import Lease, find_lease
 from remory_service.store.schema import StoredScope
 from remory_service.store.scopes import GLOBAL, KnownScope, Scope, find_scope, make_scope
@@ -67,7 +67,7 @@ def authorize(caller: Caller, sent: Credentials, now: int) -> Authority:
     """The authority of a request. Raises LeaseRequired, LeaseExpired or Forbidden."""
     if "worker" in caller.roles and sent.lease_token is not None:
         lease = live_lease(sent, now)
-        return Authority(caller.user, lease.grantor, lease.by_admin, lease)
+        return Authority(caller.user, lease.grantor, lease.by_admin and "admin" in roles_of(lease.grantor), lease)
     if caller.roles & {"invoke", "admin"}:
         return Authority(caller.user, caller.user, "admin" in caller.roles)
     if "worker" in caller.roles:
@@ -84,6 +84,8 @@ def live_lease(sent: Credentials, now: int) -> Lease:
         raise Forbidden("the lease is for another task_id or step_id")
     if lease.expires_at <= now:
         raise LeaseExpired("the lease has ended: ask for another one")
+    if not roles_of(lease.grantor) & {"invoke", "admin"}:
+        raise LeaseExpired("the lease has ended: who granted it has no key any more that could")
     return lease
 
 

@@ -16,7 +16,7 @@ from remory.errors import InvalidInput
 from remory_service.errors import BadRequest, Forbidden, Unauthenticated
 from remory_service.store.database import connection, now_ms, open_store, transaction
 from remory_service.store.schema import StoredKey
-from remory_service.store.statements import first
+from remory_service.store.statements import first, run
 
 ROLES = ("invoke", "worker", "agent", "admin")
 LOCAL_USER = "local"
@@ -78,6 +78,14 @@ def checked_session(sent: str | None) -> str:
 def keys_exist() -> bool:
     """Whether a key was ever made in this store, revoked ones included."""
     return first("SELECT 1 FROM stored_key LIMIT 1") is not None
+
+
+def roles_of(user: str) -> frozenset[str]:
+    """What a user's live keys allow together; everything while no key was ever made. Needs a store connection."""
+    if not keys_exist():
+        return frozenset(ROLES)
+    live = run("SELECT roles FROM stored_key WHERE user_name = ? AND revoked_at IS NULL", user)
+    return frozenset(role for (roles,) in live.fetchall() for role in roles.split(","))
 
 
 def is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -124,6 +125,24 @@ def test_two_servers_share_one_store(start_server: StartServer, database_url: st
     assert (
         made_elsewhere["output_ids"] == generate(clients[0], input_ids=[8], remory={"handle": handles[0]})["output_ids"]
     )
+
+
+def test_clients_that_are_slow_to_send_hold_no_connection(start_server: StartServer, postgresql_url: str) -> None:
+    """More of them than a server may have connections to its database."""
+    server = start_server("--store", postgresql_url)
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    head = (
+        "POST /api/v2/memory/read HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 100\r\n\r\n{"
+    )
+    with ExitStack() as stack:
+        for _ in range(MAX_CONNECTIONS + 4):
+            stack.enter_context(socket.create_connection((host, int(port)))).sendall(head.encode())
+        time.sleep(0.5)
+        with server.client() as client:
+            assert client.get("/v1/memories", timeout=10).status_code == 200
+            body = {"scope": "global", "key": "k"}
+            assert client.post("/api/v2/memory/read", json=body, timeout=10).status_code == 200
 
 
 def test_a_server_without_its_database_says_so_and_goes_on_when_it_is_back(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ from remory_service.errors import (
     ServiceError,
 )
 from remory_service.store import changes, entries, leases
-from remory_service.store.database import transaction
+from remory_service.store.database import is_postgresql, snapshot, transaction
 from remory_service.store.entries import VALUE, VECTOR, Content, Place, Write
 from remory_service.store.schema import StoredChange, StoredScope, database
 from remory_service.store.scopes import Scope
@@ -75,6 +76,12 @@ DEFAULT_LIMIT = 100
 DEFAULT_TOP_K = 10
 DEFAULT_LEASE = 300
 _NOWHERE = 0
+_SHRINKS = 4
+# Reading a value is a few calls of SQLite, each of which lets another thread run Python, and threads that take turns so
+# often spend more time on that than on reading: with 16 clients 1,300 reads a second became 1,700. A database on
+# another machine is waited for, so there this would not pay.
+_QUICK = ("scoped.read_memory", "scoped.get_memory_vector")
+_turn = threading.Lock()
 _SHOWN_LOC = 4
 
 
@@ -139,26 +146,28 @@ _CONFLICT: dict[str | int, Any] = {409: ScopedErrorAnswer}
 
 
 @scoped.before_request
-def _connect() -> None:
+def _begin() -> None:
+    # Before a connection is taken: a client that is slow to send must not hold one.
+    request.get_json()
+    g.has_turn = request.endpoint in _QUICK and not is_postgresql() and _turn.acquire()
     database.connect()
 
 
 @scoped.teardown_request
-def _disconnect(error: BaseException | None) -> None:
+def _end(error: BaseException | None) -> None:
     if not database.is_closed():
         database.close()
+    if g.pop("has_turn", False):
+        _turn.release()
 
 
 @scoped.post("/memory/write", responses={200: WrittenAnswer, **_CONFLICT})
 def write_memory(body: WriteBody) -> Response:
     """Set a value; with `expected_revision` only if that is the live one."""
-    data, size = _measured(body.value, "value", BadRequest)
-    if size > LARGEST_VALUE:
-        raise ValueTooLarge(f"a value may have {LARGEST_VALUE} canonical bytes, this one has {size}")
-    now = _now()
-    expires_at = None if body.ttl_seconds is None else now + body.ttl_seconds * 1000
-    content = Content(data, expires_at, shown=data if size <= LARGEST_SHOWN else None)
-    return jsonify({"revision": _put(body, VALUE, content, now), "expires_at": expires_at})
+    data, size = _measured(body.value, "value", LARGEST_VALUE, BadRequest, ValueTooLarge)
+    lives_ms = None if body.ttl_seconds is None else body.ttl_seconds * 1000
+    written = _put(body, VALUE, Content(data, lives_ms, shown=data if size <= LARGEST_SHOWN else None))
+    return jsonify({"revision": written.revision, "expires_at": written.expires_at})
 
 
 @scoped.post("/memory/read", responses={200: ReadAnswer})
@@ -180,12 +189,13 @@ def delete_memory(body: DeleteBody) -> Response:
 def list_memory(body: ListBody) -> Response:
     """Live keys of a scope in ascending UTF-8 byte order, a page at a time."""
     kind = body.kind or VALUE
-    scope = readable(*_asked(body))
+    now = _now()
+    scope = readable(*_asked(body, now))
     found: list[entries.Entry] = []
     more = False
     if scope is not None:
         limit = body.limit or DEFAULT_LIMIT
-        found, more = entries.page(scope.id, kind, body.prefix or "", body.cursor, limit, _now())
+        found, more = entries.page(scope.id, kind, body.prefix or "", body.cursor, limit, now)
     own = "expires_at" if kind == VALUE else "dimension"
     items = [
         {"key": entry.key, "revision": entry.revision, "updated_at": entry.updated_at, own: getattr(entry, own)}
@@ -201,10 +211,11 @@ def memory_changes(body: ChangesBody) -> Response:
     `next_cursor` goes on across those it may not see. Changes are kept for 30 days; a cursor older than what is left
     is `cursor_expired`: read the state anew and restart with `after` 0. Expiry of a value is no change.
     """
-    now = _now()
-    _housekeeper().run(now)
-    authority = _authority(body, now)
-    page = changes.page(body.after or 0, body.limit or DEFAULT_LIMIT, _conditions(authority, body))
+    _housekeeper().run(_now())
+    # One state for both: a scope that comes to be in between would be passed over for good.
+    with snapshot():
+        conditions = _conditions(_authority(body, _now()), body)
+        page = changes.page(body.after or 0, body.limit or DEFAULT_LIMIT, conditions)
     items = [_shown(change) for change in page.changes]
     return jsonify({"items": items, "next_cursor": page.next_cursor, "oldest_sequence": page.oldest})
 
@@ -213,11 +224,9 @@ def memory_changes(body: ChangesBody) -> Response:
 def set_memory_vector(body: VectorBody) -> Response:
     """Store or replace a vector and its metadata; with `expected_revision` only if that is the live one."""
     elements = _vector(body.embedding, "embedding")
-    metadata, size = _measured(body.metadata or {}, "metadata", InvalidMetadata)
-    if size > LARGEST_METADATA:
-        raise InvalidMetadata(f"metadata may have {LARGEST_METADATA} canonical bytes, this has {size}")
+    metadata, _ = _measured(body.metadata or {}, "metadata", LARGEST_METADATA, InvalidMetadata, InvalidMetadata)
     content = Content(pack_vector(elements), dimension=len(elements), metadata=metadata)
-    return jsonify({"revision": _put(body, VECTOR, content, _now()), "dimension": len(elements)})
+    return jsonify({"revision": _put(body, VECTOR, content).revision, "dimension": len(elements)})
 
 
 @scoped.post("/memory/vector/get", responses={200: VectorAnswer})
@@ -227,6 +236,7 @@ def get_memory_vector(body: KeyBody) -> Response:
     answer: dict[str, Any] = {"found": entry is not None, "key": body.key}
     if entry is None:
         return jsonify(answer | {"revision": 0, "dimension": 0, "embedding": None, "metadata": None})
+    assert entry.dimension is not None and entry.metadata is not None
     embedding = unpack_vector(entry.content, entry.dimension).tolist()
     metadata = json.loads(entry.metadata)
     return jsonify(
@@ -253,7 +263,7 @@ def search_memory_vectors(body: SearchBody) -> Response:
         dump(body.filters)
     except NotFinite as error:
         raise BadRequest(f"filters: {error}") from error
-    scope = readable(*_asked(body))
+    scope = readable(*_asked(body, _now()))
     found = _searcher().search(
         scope.id if scope else None, query, body.top_k or DEFAULT_TOP_K, body.filters, body.strategy
     )
@@ -269,43 +279,44 @@ def grant_lease(body: LeaseBody) -> Response:
     """Lend a worker's key the caller's rights to one session, one workflow and maybe one actor, for one step."""
     authority = _own_authority()
     ids = {field: getattr(body, field) for field in ID_FIELDS.values()}
-    for kind, field in ID_FIELDS.items():
-        if ids[field] is not None:
-            readable(authority, name_scope(authority, kind, ids))
-    now = _now()
-    expires_at = now + (body.ttl_seconds or DEFAULT_LEASE) * 1000
-    token = leases.grant(
-        task_id=body.task_id,
-        step_id=body.step_id,
-        **ids,
-        grantor=authority.user,
-        by_admin=authority.everywhere,
-        now=now,
-        expires_at=expires_at,
-    )
+    with transaction():
+        for kind, field in ID_FIELDS.items():
+            if ids[field] is not None:
+                readable(authority, name_scope(authority, kind, ids))
+        now = _now()
+        expires_at = now + (body.ttl_seconds or DEFAULT_LEASE) * 1000
+        token = leases.grant(
+            task_id=body.task_id,
+            step_id=body.step_id,
+            **ids,
+            grantor=authority.user,
+            by_admin=authority.everywhere,
+            now=now,
+            expires_at=expires_at,
+        )
     return jsonify({"lease_token": token, "expires_at": expires_at})
 
 
 @scoped.post("/leases/renew", responses={200: LeaseAnswer})
 def renew_lease(body: RenewBody) -> Response:
     """Let a living lease end `ttl_seconds` from now. For its grantor, and for the worker that holds it."""
-    now = _now()
-    lease = _held(body, now)
-    expires_at = now + (body.ttl_seconds or DEFAULT_LEASE) * 1000
-    if not leases.extend(lease, now, expires_at):
-        raise LeaseExpired("the lease has ended: ask for another one")
+    with transaction():
+        now = _now()
+        expires_at = now + (body.ttl_seconds or DEFAULT_LEASE) * 1000
+        leases.move_end(_held(body, now), expires_at)
     return jsonify({"lease_token": body.lease_token, "expires_at": expires_at})
 
 
 @scoped.post("/leases/release", responses={200: ReleasedAnswer})
 def release_lease(body: HeldLeaseBody) -> Response:
     """End a lease now. For its grantor, and for the worker that holds it."""
-    now = _now()
-    try:
-        lease = _held(body, now)
-    except LeaseExpired:
-        return jsonify({"released": False})
-    return jsonify({"released": leases.end(lease, now)})
+    with transaction():
+        now = _now()
+        try:
+            leases.move_end(_held(body, now), now)
+        except LeaseExpired:
+            return jsonify({"released": False})
+    return jsonify({"released": True})
 
 
 def _now() -> int:
@@ -344,33 +355,37 @@ def _named(authority: Authority, body: Context, kind: str) -> Scope:
     return name_scope(authority, kind, {field: getattr(body, field) for field in ID_FIELDS.values()})
 
 
-def _asked(body: ScopedBody) -> tuple[Authority, Scope]:
+def _asked(body: ScopedBody, now: int) -> tuple[Authority, Scope]:
     """Who asks about which scope."""
-    authority = _authority(body, _now())
+    authority = _authority(body, now)
     return authority, _named(authority, body, body.scope)
 
 
-def _entry(body: KeyBody, kind: str) -> Any:
-    scope = readable(*_asked(body))
-    return None if scope is None else entries.read(Place(scope.id, kind, body.key), _now())
+def _entry(body: KeyBody, kind: str) -> entries.Held | None:
+    now = _now()
+    scope = readable(*_asked(body, now))
+    return None if scope is None else entries.read(Place(scope.id, kind, body.key), now)
 
 
-def _put(body: WriteBody | VectorBody, kind: str, content: Content, now: int) -> int:
-    authority, scope = _asked(body)
+def _put(body: WriteBody | VectorBody, kind: str, content: Content) -> entries.Written:
+    # The time is that of the write, not of the wait for it: what expired meanwhile counts as expired.
     with transaction():
+        now = _now()
+        authority, scope = _asked(body, now)
         place = Place(writable(authority, scope).id, kind, body.key)
-        revision = entries.put(place, content, Write(authority.principal, now, body.expected_revision))
+        written = entries.put(place, content, Write(authority.principal, now, body.expected_revision))
     _housekeeper().run(now)
-    return revision
+    return written
 
 
 def _delete(body: DeleteBody, kind: str) -> bool:
-    authority, scope = _asked(body)
     with transaction():
+        now = _now()
+        authority, scope = _asked(body, now)
         known = readable(authority, scope)
         # A scope that nobody wrote to is not made for this; its keys have no live revision either.
         place = Place(known.id if known else _NOWHERE, kind, body.key)
-        return entries.delete(place, Write(authority.principal, _now(), body.expected_revision))
+        return entries.delete(place, Write(authority.principal, now, body.expected_revision))
 
 
 def _conditions(authority: Authority, body: ChangesBody) -> list[peewee.Expression]:
@@ -393,12 +408,19 @@ def _shown(change: changes.SeenChange) -> dict[str, Any]:
     return {**vars(change), "value": value, "value_omitted": omitted}
 
 
-def _measured(value: Any, field: str, kind: type[BadRequest]) -> tuple[bytes, int]:
-    """A JSON value as it is kept, and its canonical size."""
+def _measured(
+    value: Any, field: str, largest: int, unfit: type[BadRequest], too_large: type[BadRequest]
+) -> tuple[bytes, int]:
+    """A JSON value as it is kept, and its canonical size. Raises `unfit` or `too_large`."""
     try:
-        return dump(value), canonical_size(value)
+        data = dump(value)
+        # Seconds of work for what is far too large, and only integers of some hundred digits shrink as much as that.
+        size = canonical_size(value) if len(data) <= _SHRINKS * largest else len(data)
     except NotFinite as error:
-        raise kind(f"{field}: {error}") from error
+        raise unfit(f"{field}: {error}") from error
+    if size > largest:
+        raise too_large(f"{field} may have {largest} canonical bytes, this has {size}")
+    return data, size
 
 
 def _vector(elements: list[float], field: str) -> np.ndarray:

@@ -77,7 +77,9 @@ class ChangeItem(BaseModel):
 
 class ChangesAnswer(BaseModel):
     items: list[ChangeItem]
-    next_cursor: int = Field(description="Pass it as `after` to go on.")
+    next_cursor: int = Field(
+        description="Pass it as `after` to go on; less than `after` only when that was beyond all changes."
+    )
     oldest_sequence: int = Field(description="The oldest change that is still kept; the next one when none is.")
 
 

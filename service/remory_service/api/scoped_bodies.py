@@ -27,6 +27,7 @@ def _text(text: str) -> str:
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_text)]
 Prefix = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_text)]
+Token = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 Revision = Annotated[int, Field(ge=0, le=_LARGEST)]
 ScopeKind = Literal["session", "actor", "workflow", "global"]
 Kind = Literal["value", "vector"]
@@ -50,7 +51,7 @@ class Context(Body):
     session_id: Text | None = None
     actor_id: Text | None = None
     root_id: Text | None = None
-    lease_token: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = None
+    lease_token: Token | None = None
     task_id: Text | None = None
     step_id: Text | None = None
 
@@ -136,7 +137,7 @@ class LeaseBody(Body):
 class HeldLeaseBody(Body):
     """A lease that is held."""
 
-    lease_token: Annotated[str, Field(max_length=LONGEST_TEXT)]
+    lease_token: Token
     task_id: Text
     step_id: Text
 

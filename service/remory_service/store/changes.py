@@ -18,7 +18,7 @@ from remory_service.store.schema import StoredChange, StoredScope
 from remory_service.store.statements import first, run
 
 RETENTION_MS = 30 * 24 * 3600 * 1000
-_PRUNED_AT_ONCE = 1000
+PRUNED_AT_ONCE = 1000
 _APPEND = """
     INSERT INTO change (sequence, scope_id, kind, key, action, revision, principal, created_at, value)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -106,12 +106,18 @@ def page(after: int, limit: int, conditions: Sequence[peewee.Expression]) -> Pag
     return Page(found, found[-1].sequence if len(found) == limit else last, oldest)
 
 
+def has_outlived(now: int) -> bool:
+    """Whether `prune` has something to do."""
+    oldest = first("SELECT created_at FROM change ORDER BY sequence LIMIT 1")
+    return oldest is not None and oldest[0] < now - RETENTION_MS
+
+
 def prune(now: int) -> int:
     """Delete some of the changes beyond their retention, oldest first and without gaps; says how many. Needs a
     transaction.
     """
     oldest = StoredChange.select(StoredChange.sequence, StoredChange.created_at).order_by(StoredChange.sequence)
-    rows: Any = oldest.limit(_PRUNED_AT_ONCE).tuples()
+    rows: Any = oldest.limit(PRUNED_AT_ONCE).tuples()
     end = 0
     for sequence, created_at in rows:
         if created_at >= now - RETENTION_MS:

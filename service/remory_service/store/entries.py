@@ -18,7 +18,7 @@ from remory_service.store.schema import StoredEntry
 from remory_service.store.statements import first, run
 
 VALUE, VECTOR = "value", "vector"
-_PURGED_AT_ONCE = 64
+PURGED_AT_ONCE = 500
 _AT = "scope_id = ? AND kind = ? AND key = ?"
 _READ = f"SELECT revision, expires_at, dimension, metadata, content FROM entry WHERE {_AT}"
 _KNOWN = f"SELECT id, revision, expires_at, content IS NOT NULL FROM entry WHERE {_AT}"
@@ -86,14 +86,22 @@ class Held:
 @dataclass(frozen=True)
 class Content:
     """What an entry is to hold: a value's JSON, or a vector's packed elements with `dimension` and `metadata` (JSON).
-    `shown`: what the feed shows of it.
+    `lives_ms`: how long from its write, None for ever. `shown`: what the feed shows of it.
     """
 
     data: bytes
-    expires_at: int | None = None
+    lives_ms: int | None = None
     dimension: int | None = None
     metadata: bytes | None = None
     shown: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a write made. `expires_at`: epoch ms, None for ever."""
+
+    revision: int
+    expires_at: int | None
 
 
 @dataclass(frozen=True)
@@ -123,20 +131,21 @@ def read(place: Place, now: int) -> Held | None:
     return held if held.expires_at is None or held.expires_at > now else None
 
 
-def put(place: Place, content: Content, write: Write) -> int:
-    """Set an entry; its new revision. Needs a transaction. Raises RevisionConflict."""
+def put(place: Place, content: Content, write: Write) -> Written:
+    """Set an entry. Needs a transaction. Raises RevisionConflict."""
     known = _known(place)
     _check(known, write)
     revision = known.revision + 1 if known else 1
     sequence = changes.append(
         changes.Change(place.scope, place.kind, place.key, "set", revision, write.principal, write.now, content.shown)
     )
-    state = (revision, sequence, write.now, content.expires_at, content.dimension, content.metadata, content.data)
+    expires_at = None if content.lives_ms is None else write.now + content.lives_ms
+    state = (revision, sequence, write.now, expires_at, content.dimension, content.metadata, content.data)
     if known:
         run(_UPDATE, *state, known.id)
     else:
         run(_INSERT, *state, place.scope, place.kind, place.key)
-    return revision
+    return Written(revision, expires_at)
 
 
 def delete(place: Place, write: Write) -> bool:
@@ -179,12 +188,18 @@ def vectors_since(scope: int, sequence: int) -> Iterator[tuple[Any, ...]]:
     return iter(query.order_by(StoredEntry.sequence).tuples().iterator())
 
 
+def has_expired(now: int) -> bool:
+    """Whether `purge_expired` has something to do."""
+    sql = "SELECT 1 FROM entry WHERE expires_at <= ? AND expires_at IS NOT NULL AND content IS NOT NULL LIMIT 1"
+    return first(sql, now) is not None
+
+
 def purge_expired(now: int) -> int:
     """Empty some of the rows that have expired, and say how many. Needs a transaction."""
     dead = (
         StoredEntry.select(StoredEntry.id)
         .where(StoredEntry.expires_at <= now, StoredEntry.content.is_null(False))
-        .limit(_PURGED_AT_ONCE)
+        .limit(PURGED_AT_ONCE)
     )
     emptied = StoredEntry.update(expires_at=None, dimension=None, metadata=None, content=None)
     return emptied.where(StoredEntry.id.in_(dead)).execute()

@@ -6,7 +6,6 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from remory_service.store.database import transaction
 from remory_service.store.schema import StoredLease
 from remory_service.store.scopes import GLOBAL, Scope
 
@@ -47,22 +46,21 @@ def grant(
     now: int,
     expires_at: int,
 ) -> str:
-    """Make a lease; its token is returned once and stored only as a hash. Times: epoch ms."""
+    """Make a lease; its token is returned once and stored only as a hash. Times: epoch ms. Needs a transaction."""
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    with transaction():
-        StoredLease.delete().where(StoredLease.expires_at < now - _REMEMBERED_MS).execute()
-        StoredLease.insert(
-            sha256=_digest(token),
-            task_id=task_id,
-            step_id=step_id,
-            root_id=root_id,
-            session_id=session_id,
-            actor_id=actor_id,
-            grantor=grantor,
-            by_admin=by_admin,
-            created_at=now,
-            expires_at=expires_at,
-        ).execute()
+    StoredLease.delete().where(StoredLease.expires_at < now - _REMEMBERED_MS).execute()
+    StoredLease.insert(
+        sha256=_digest(token),
+        task_id=task_id,
+        step_id=step_id,
+        root_id=root_id,
+        session_id=session_id,
+        actor_id=actor_id,
+        grantor=grantor,
+        by_admin=by_admin,
+        created_at=now,
+        expires_at=expires_at,
+    ).execute()
     return token
 
 
@@ -72,16 +70,9 @@ def find_lease(token: str) -> Lease | None:
     return None if found is None else Lease(**{name: getattr(found, name) for name in Lease.__dataclass_fields__})
 
 
-def extend(lease: Lease, now: int, expires_at: int) -> bool:
-    """Let a living lease end at another time; False when it has died meanwhile."""
-    alive = (StoredLease.id == lease.id) & (StoredLease.expires_at > now)
-    with transaction():
-        return StoredLease.update(expires_at=expires_at).where(alive).execute() == 1
-
-
-def end(lease: Lease, now: int) -> bool:
-    """End a lease; False when it was dead already."""
-    return extend(lease, now, now)
+def move_end(lease: Lease, expires_at: int) -> None:
+    """Let a lease end at another time (epoch ms). Needs a transaction, in which the lease was found alive."""
+    StoredLease.update(expires_at=expires_at).where(StoredLease.id == lease.id).execute()
 
 
 def _digest(token: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import pytest
 
 from remory_service.app import create_app
 from remory_service.config import Config
-from remory_service.identity import make_key
+from remory_service.identity import list_keys, make_key, revoke_key
+from remory_service.store import changes
 from remory_service.store.changes import RETENTION_MS
-from remory_service.store.database import close_store
+from remory_service.store.database import close_store, connection, transaction
+from remory_service.store.schema import StoredLease
 
 SESSION = {"scope": "session", "session_id": "s1"}
 DAY_MS = 24 * 3600 * 1000
@@ -57,6 +61,10 @@ class Routes:
 
     def key(self, user: str, *roles: str) -> str:
         return make_key(self.data, user, roles, self.store)
+
+    def revoke(self, key: str) -> None:
+        (number,) = (known.id for known in list_keys(self.data, self.store) if key.startswith(known.hint))
+        assert revoke_key(self.data, number, self.store)
 
 
 @pytest.fixture
@@ -585,14 +593,67 @@ def test_a_lease_is_for_one_step(routes: Routes, keys: dict[str, str], lease: He
     assert routes.fails("memory/read", keys["owner"], **held, scope="workflow", key="k") == (400, "invalid_scope")
 
 
-def test_lease_tokens_are_not_in_the_store(
-    routes: Routes, lease: Held, tmp_path: Path, database_url: str | None
-) -> None:
+def test_lease_tokens_are_not_in_the_store(routes: Routes, lease: Held) -> None:
     token = lease()["lease_token"]
-    if database_url is None:
-        stored = b"".join(file.read_bytes() for file in (tmp_path / "data").iterdir())
-        assert b"owner" in stored
-        assert token.encode() not in stored
+    with connection():
+        (stored,) = StoredLease.select().dicts()
+    assert "owner" in str(stored)
+    assert token not in str(stored)
+
+
+def test_a_lease_lasts_no_longer_than_its_grantors_keys(routes: Routes, keys: dict[str, str], lease: Held) -> None:
+    worker, held = keys["worker"], lease()
+    root = routes.key("root", "admin")
+    routes("memory/write", keys["other"], scope="session", session_id="s2", key="k", value=1)
+    foreign = LEASE | {"session_id": "s2"}
+    lent = held | {"lease_token": routes("leases", root, **foreign)["lease_token"]}
+    assert routes("memory/read", worker, **lent, scope="session", key="k")["found"]
+    routes.key("root", "invoke")
+    routes.revoke(root)
+    assert routes.fails("memory/read", worker, **lent, scope="session", key="k") == (403, "forbidden")
+    assert not routes("memory/read", worker, **held, scope="session", key="k")["found"]
+    routes.revoke(keys["owner"])
+    assert routes.fails("memory/read", worker, **held, scope="session", key="k") == (403, "lease_expired")
+    assert routes.fails("leases/renew", worker, **held) == (403, "lease_expired")
+
+
+# What happens at once
+
+
+def test_a_scope_that_comes_to_be_is_not_passed_over(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look for the scope and the reading of its changes."""
+    page = changes.page
+
+    def write_and_page(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        with ThreadPoolExecutor() as pool:
+            pool.submit(routes, "memory/write", **SESSION, key="k", value=1).result()
+        return page(*arguments)
+
+    routes("memory/write", scope="global", key="k", value=0)
+    monkeypatch.setattr(changes, "page", write_and_page)
+    cursor = routes("memory/changes", **SESSION)["next_cursor"]
+    assert [item["value"] for item in routes("memory/changes", **SESSION, after=cursor)["items"]] == [1]
+
+
+def test_a_write_that_waits_is_a_write_of_its_end(routes: Routes, keys: dict[str, str], clock: Clock) -> None:
+    owner, worker = keys["owner"], keys["worker"]
+    routes("memory/write", owner, **SESSION, key="short", value=1, ttl_seconds=3)
+    token = routes("leases", owner, **LEASE, ttl_seconds=3)["lease_token"]
+    held = {"task_id": "t", "step_id": "p", "lease_token": token}
+    with ThreadPoolExecutor() as pool:
+        with connection(), transaction():
+            lasting = pool.submit(routes, "memory/write", owner, **SESSION, key="k", value=1, ttl_seconds=10)
+            expired = pool.submit(
+                routes.fails, "memory/write", owner, **SESSION, key="short", value=2, expected_revision=1
+            )
+            leased = pool.submit(routes.fails, "memory/write", worker, **held, scope="session", key="l", value=1)
+            renewed = pool.submit(routes.fails, "leases/renew", worker, **held)
+            time.sleep(0.5)
+            clock.now += 4000
+        assert lasting.result()["expires_at"] == clock.now + 10_000
+        assert expired.result() == (409, "revision_conflict")
+        assert leased.result() == renewed.result() == (403, "lease_expired")
 
 
 # What is refused

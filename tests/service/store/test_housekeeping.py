@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from remory_service.store import changes, entries
 from remory_service.store.changes import RETENTION_MS
-from remory_service.store.database import transaction
+from remory_service.store.database import snapshot, transaction
 from remory_service.store.entries import VALUE, Content, Place, Write
 from remory_service.store.housekeeping import INTERVAL_MS, Housekeeper
 from remory_service.store.schema import StoredChange, StoredEntry
@@ -17,7 +19,8 @@ def put(key: str, expires_at: int | None, now: int = NOW) -> None:
     with transaction():
         scope = StoredEntry.select().first()
         room = scope.scope_id if scope else make_scope(Scope("session", "s"), "u").id
-        entries.put(Place(room, VALUE, key), Content(b"1", expires_at), Write("u", now))
+        lives_ms = None if expires_at is None else expires_at - now
+        entries.put(Place(room, VALUE, key), Content(b"1", lives_ms), Write("u", now))
 
 
 def held() -> set[str]:
@@ -44,6 +47,28 @@ def test_the_feed_is_pruned_from_its_beginning(store: Path) -> None:
     Housekeeper().run(NOW + RETENTION_MS)
     assert [change.sequence for change in StoredChange.select()] == [4]
     assert changes.last_sequence() == 4
+
+
+def test_a_backlog_is_worked_off_run_by_run(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "PURGED_AT_ONCE", 4)
+    monkeypatch.setattr(changes, "PRUNED_AT_ONCE", 5)
+    for index in range(10):
+        put(f"k{index}", NOW + 1)
+    keeper, later = Housekeeper(), NOW + RETENTION_MS + 1
+    left = []
+    for _ in range(4):
+        keeper.run(later)
+        left.append((len(held()), StoredChange.select().count()))
+    assert left == [(6, 5), (2, 0), (0, 0), (0, 0)]
+
+
+def test_its_failure_is_not_the_requests(store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    put("k", NOW + 1)
+    with snapshot():
+        StoredEntry.select().count()
+        Housekeeper().run(NOW + 1)
+    assert "housekeeping failed" in caplog.text
+    assert held() == {"k"}
 
 
 def test_it_runs_once_in_an_interval(store: Path) -> None:
