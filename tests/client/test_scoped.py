@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import socket
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +30,7 @@ from remory.client import (
     LeaseRequired,
     RemoryHTTPError,
     RevisionConflict,
+    ServerFailed,
     Unauthorized,
     Value,
     ValueTooLarge,
@@ -564,6 +567,33 @@ class TestKeysAndLeases:
         with pytest.raises(LeaseExpired):
             lease.renew()
 
+    @pytest.mark.parametrize(
+        "spoil",
+        [lambda lease: setattr(lease, "token", "rl_none"), lambda lease: lease.client.close()],
+        ids=["a token that is none", "closed client"],
+    )
+    def test_an_error_of_the_body_is_not_hidden_by_the_end_of_the_lease(self, memory_of, step, spoil):
+        with pytest.raises(ZeroDivisionError), memory_of("invoke").lease(**step) as lease:
+            spoil(lease)
+            _ = 1 / 0
+
+    def test_a_token_that_is_none_ends_renewing_and_leaving_is_quiet(self, memory_of, step):
+        with memory_of("invoke").lease(**step, ttl_seconds=3) as lease:
+            lease.token = "rl_none"
+            wait_until(lambda: lease.lost is not None)
+        assert isinstance(lease.lost, LeaseRequired)
+
+    def test_a_closed_client_is_told_by_lost_and_at_the_end(self, memory_of, step, caplog):
+        lease = memory_of("invoke").lease(**step, ttl_seconds=3)
+        with pytest.raises(RuntimeError, match="closed"), lease:
+            lease.client.close()
+            wait_until(lambda: lease.lost is not None)
+        assert isinstance(lease.lost, RuntimeError)
+        wait_until(
+            lambda: [one.exc_info[1] for one in caplog.records if one.name == "remory.client.lease"] == [lease.lost]
+        )
+        assert lease.token not in caplog.text
+
     def test_a_worker_keeps_its_lease_alive_itself(self, memory_of, step):
         worker_client = memory_of("worker").client
         lease = Lease.load(worker_client, memory_of("invoke").lease(**step, ttl_seconds=2).dump())
@@ -580,6 +610,63 @@ class TestKeysAndLeases:
                 again.kill()
             with pytest.raises(ConnectionFailed):
                 lease.release()
+
+    def test_a_renewal_that_a_dead_server_lost_is_tried_again(self, start_server, tmp_path, step, caplog):
+        caplog.set_level(logging.INFO, "remory.client.lease")
+        server = start_server(tmp_path)
+        with Client(server.url) as client, ScopedMemory(client).lease(**step, ttl_seconds=3) as lease:
+            # The thread still waits as for a short lease, and finds nobody with most of a long one left.
+            lease.renew(_SECONDS)
+            server.kill()
+            before = lease.expires_at
+            wait_until(lambda: "tried again" in caplog.text)
+            start_server(tmp_path, "--port", str(urlsplit(server.url).port))
+            wait_until(lambda: lease.expires_at > before)
+            assert lease.lost is None
+            assert ScopedMemory(client, lease=lease).session().write("k", 1).revision == 1
+
+    def test_a_renewal_that_failed_in_the_server_is_tried_again(self, start_server, tmp_path, step, caplog):
+        caplog.set_level(logging.INFO, "remory.client.lease")
+        server = start_server(tmp_path)
+        with (
+            Client(server.url) as client,
+            ScopedMemory(client).lease(**step, ttl_seconds=3) as lease,
+            closing(sqlite3.connect(tmp_path / "remory.sqlite3")) as database,
+        ):
+            lease.renew(_SECONDS)
+            database.execute("ALTER TABLE lease RENAME TO hidden")
+            before = lease.expires_at
+            wait_until(lambda: "tried again" in caplog.text)
+            with pytest.raises(ServerFailed):
+                lease.renew()
+            database.execute("ALTER TABLE hidden RENAME TO lease")
+            wait_until(lambda: lease.expires_at > before)
+            assert lease.lost is None
+
+    def test_a_server_that_stays_away_loses_the_lease(self, start_server, tmp_path, step):
+        server = start_server(tmp_path)
+        with Client(server.url) as client, ScopedMemory(client).lease(**step, ttl_seconds=3) as lease:
+            server.kill()
+            wait_until(lambda: lease.lost is not None)
+            assert isinstance(lease.lost, ConnectionFailed)
+
+    def test_a_server_that_hangs_loses_the_lease(self, start_server, tmp_path, step):
+        server = start_server(tmp_path)
+        with Client(server.url) as client, ScopedMemory(client).lease(**step, ttl_seconds=3) as lease:
+            server.kill()
+            with socket.create_server(("127.0.0.1", urlsplit(server.url).port)):
+                wait_until(lambda: lease.lost is not None)
+            assert isinstance(lease.lost, ConnectionFailed)
+
+    def test_the_end_of_the_block_does_not_wait_for_a_server_that_is_away(self, start_server, tmp_path, step, caplog):
+        caplog.set_level(logging.INFO, "remory.client.lease")
+        server = start_server(tmp_path)
+        with Client(server.url) as client:
+            with ScopedMemory(client).lease(**step, ttl_seconds=3) as lease:
+                lease.renew(_SECONDS)
+                server.kill()
+                wait_until(lambda: "tried again" in caplog.text)
+            assert lease.lost is None
 
     def test_the_token_is_not_shown(self, memory_of, step):
         lease = memory_of("invoke").lease(**step)

@@ -100,10 +100,10 @@ class Client:
         }
         self.base_url = base_url.rstrip("/")
         self.session = session
+        self._timeout = timeout
         self._http = httpx.Client(
             base_url=self.base_url,
             headers={name: value for name, value in headers.items() if value},
-            timeout=httpx.Timeout(timeout, connect=_CONNECT_SECONDS),
         )
 
     def close(self) -> None:
@@ -255,9 +255,14 @@ class Client:
                 progress(waited)
             time.sleep(_POLL_SECONDS)
 
-    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Any route: its JSON answer, None for an empty one. For routes that have no method here."""
-        response = self._send(method, path, body)
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> Any:
+        """Any route: its JSON answer, None for an empty one. For routes that have no method here.
+
+        `timeout`: seconds as of the client, for one request that must not wait so long; a longer one changes nothing.
+        """
+        response = self._send(method, path, body, timeout=timeout)
         if response.is_error:
             raise http_error(response)
         try:
@@ -267,9 +272,18 @@ class Client:
                 f"{self.base_url} answered no JSON: is it a Remory service?", response.status_code
             ) from error
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None, stream: bool = False) -> httpx.Response:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        stream: bool = False,
+        timeout: float | None = None,
+    ) -> httpx.Response:
+        seconds = self._timeout if timeout is None else min(timeout, self._timeout)
+        limits = httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
         try:
-            request = self._http.build_request(method, path, json=body)
+            request = self._http.build_request(method, path, json=body, timeout=limits)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidRequest(f"this cannot be sent as JSON: {error}") from error
         try:
