@@ -68,6 +68,7 @@ class Worker(ThreadWorker):
         with contextlib.suppress(SystemExit):
             super().run()
         self.app.runtime.close()
+        self.wsgi.extensions["remory_searcher"].close()
         close_store()
         # An actor that is still loading, or a request that ran out of its time, must not hold up the end.
         os._exit(0)

@@ -4,12 +4,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from remory.search import Collection, HnswGraph
+from remory.search import Collection, GraphUnusable, HnswGraph
 from tests.search.examples import collect, make_clusters, make_row, nearest, numbers
 
 pytest.importorskip("faiss", reason="the extra remory[hnsw]")
@@ -163,6 +164,32 @@ def test_a_graph_elsewhere(vectors: np.ndarray) -> None:
     assert not collection.wants_graph(asked=True)
 
 
+def test_a_graph_that_cannot_answer_is_forgotten(vectors: np.ndarray) -> None:
+    collection = collect(vectors)
+
+    def fail(count: int) -> list[int]:
+        raise GraphUnusable("the table is gone")
+
+    collection.graph = _Candidates(ROWS, fail)
+    found = collection.search(vectors[7], 5, strategy="hnsw")
+    assert (numbers(found), found.strategy) == (nearest(vectors, vectors[7], 5), "linear")
+    assert collection.graph is None
+    assert collection.wants_graph(asked=True)
+
+
+def test_a_graph_that_came_meanwhile_is_kept(vectors: np.ndarray) -> None:
+    collection = collect(vectors)
+    newer = _Candidates(ROWS, lambda count: list(range(count)))
+
+    def fail(count: int) -> list[int]:
+        collection.graph = newer
+        raise GraphUnusable("the table is gone")
+
+    collection.graph = _Candidates(ROWS, fail)
+    assert collection.search(vectors[7], 5, strategy="hnsw").strategy == "linear"
+    assert collection.graph is newer
+
+
 def test_a_candidate_is_the_row_that_the_search_began_with(vectors: np.ndarray) -> None:
     """A writer replaces and deletes what the graph is about to name: the search keeps to its state."""
     collection = collect(vectors)
@@ -212,17 +239,19 @@ def test_building_stops() -> None:
 
 def test_searches_and_writes_go_on_while_a_graph_is_built(vectors: np.ndarray) -> None:
     collection = collect(vectors[:12_000])
-    built = threading.Thread(target=collection.build_graph, args=(threading.Event(),))
-    built.start()
-    assert not collection.build_graph(threading.Event())
     added: list[np.ndarray] = []
-    while built.is_alive():
-        added.append(np.random.default_rng(len(added)).standard_normal(DIMENSION))
-        id = ROWS + len(added)
-        collection.set_many([make_row(id)], added[-1][None])
-        assert collection.delete(len(added))
-        assert numbers(collection.search(added[-1], 1, strategy="hnsw")) == [id]
-    built.join()
+    with ThreadPoolExecutor(1) as pool:
+        built = pool.submit(collection.build_graph, threading.Event())
+        while not collection._building.locked():
+            assert not built.done()
+        assert not collection.build_graph(threading.Event())
+        while not built.done():
+            added.append(np.random.default_rng(len(added)).standard_normal(DIMENSION))
+            id = ROWS + len(added)
+            collection.set_many([make_row(id)], added[-1][None])
+            assert collection.delete(len(added))
+            assert numbers(collection.search(added[-1], 1, strategy="hnsw")) == [id]
+        assert built.result()
     assert len(added) > 3
     for number, vector in enumerate(added[:50], start=1):
         found = collection.search(vector, 1, strategy="hnsw")
@@ -235,28 +264,22 @@ def test_searches_and_writes_go_on_while_a_graph_is_built(vectors: np.ndarray) -
 def test_threads_that_write_while_others_search_through_the_graph(collection: Collection, vectors: np.ndarray) -> None:
     """One row moves to and fro; every answer has it once, at a place where it was."""
     places = np.stack([vectors[0], -vectors[0]])
-    stop = threading.Event()
-    faults: list[str] = []
 
     def write() -> None:
         for number in range(400):
             collection.set_many([make_row(0, ROWS + number)], places[number % 2][None])
-        stop.set()
 
     def read(place: np.ndarray) -> None:
-        while not stop.is_set():
+        while not writer.done():
             scores = [
                 hit.score for hit in collection.search(place, 50, strategy="hnsw").hits if hit.key == "key-000000"
             ]
-            if scores not in ([1.0], []):
-                faults.append(f"scores {scores}")
+            assert scores in ([1.0], [])
 
-    threads = [threading.Thread(target=write), *(threading.Thread(target=read, args=(place,)) for place in places)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults, faults[:3]
+    with ThreadPoolExecutor(3) as pool:
+        writer = pool.submit(write)
+        for thread in (writer, *(pool.submit(read, place) for place in places)):
+            thread.result()
     assert numbers(collection.search(places[1], 1, strategy="hnsw")) == [0]
 
 

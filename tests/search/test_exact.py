@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -235,25 +236,22 @@ def test_every_answer_is_a_state_that_existed() -> None:
 
     for group in range(2):
         collection.set_many(rows(group, 0), vectors)
-    writers = [threading.Thread(target=write, args=(group,)) for group in range(2)]
-    faults: list[str] = []
 
     def read(group: int) -> None:
         latest = 0
-        while any(writer.is_alive() for writer in writers):
+        while not all(writer.done() for writer in writers):
             found = collection.search(np.ones(6), 1000, {"group": group})
             seen = {int(hit.key) for hit in found.hits}
             expected = {size, size - 1} if seen and max(seen) % 10 == 0 else {size}
-            if len(seen) != 1 or len(found.hits) not in expected or found.scanned != len(found.hits):
-                faults.append(f"rounds {seen}, {len(found.hits)} hits, {found.scanned} scanned")
-            elif min(seen) < latest:
-                faults.append(f"round {min(seen)} after {latest}")
-            latest = max(seen, default=latest)
+            assert len(seen) == 1
+            assert len(found.hits) in expected
+            assert found.scanned == len(found.hits)
+            assert min(seen) >= latest
+            latest = max(seen)
 
-    readers = [threading.Thread(target=read, args=(number % 2,)) for number in range(4)]
-    for thread in (*writers, *readers):
-        thread.start()
-    for thread in (*writers, *readers):
-        thread.join()
-    assert not faults, faults[:3]
+    with ThreadPoolExecutor(6) as pool:
+        writers = [pool.submit(write, group) for group in range(2)]
+        readers = [pool.submit(read, number % 2) for number in range(4)]
+        for thread in (*writers, *readers):
+            thread.result()
     assert len(collection) == 2 * size

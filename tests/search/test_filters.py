@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,28 @@ def test_kept_rows_keep_their_values() -> None:
     kept = columns.keep(slots, [metadata[slot] for slot in slots])
     assert kept.match({"x": 1}, 5).tolist() == [False, True, True, True, False]
     assert kept.match({"x": 0}, 5).tolist() == [True, False, False, False, True]
+
+
+def test_values_of_rows_that_are_not_kept_go() -> None:
+    metadata = [
+        json.dumps({"x": f"{number:010000}", "y": [{"z": "z" * 10_000}, number]}).encode() for number in range(9)
+    ]
+    columns = Columns(metadata)
+    empty = columns.nbytes
+    columns.match({"x": 1, "y": 1}, 9)
+    assert 180_000 < columns.nbytes - empty < 200_000
+    slots = np.array([2, 7])
+    kept = columns.keep(slots, [metadata[slot] for slot in slots])
+    assert 40_000 < kept.nbytes < 45_000
+    assert kept.match({"x": f"{7:010000}"}, 2).tolist() == [False, True]
+    assert kept.match({"x": f"{3:010000}"}, 2).tolist() == [False, False]
+
+
+def test_what_it_holds_is_told_while_a_column_is_made() -> None:
+    columns = Columns([b'{"x": 1}'])
+    columns.match({"x": 1}, 1)
+    with ThreadPoolExecutor(1) as pool, columns._lock:
+        assert pool.submit(lambda: columns.nbytes).result(timeout=20) > 0
 
 
 def test_keys_nobody_asks_for_any_more_are_forgotten() -> None:

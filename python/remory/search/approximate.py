@@ -21,6 +21,10 @@ _BUILD_BREADTH = 200
 _LEAST_BREADTH = 200
 
 
+class GraphUnusable(Exception):
+    """A graph cannot answer. Collections go on without it."""
+
+
 class Graph(Protocol):
     """What `Collection` needs of an approximate index, in this process or in a database.
 
@@ -35,6 +39,7 @@ class Graph(Protocol):
 
         Only rows among `allowed_ids` (int64, in any order), or any row when it is None. Rows that were
         deleted or replaced meanwhile may be among them: the caller leaves them out and scores the others itself.
+        Raises GraphUnusable.
         """
         ...
 

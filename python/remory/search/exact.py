@@ -17,14 +17,16 @@ import torch
 
 from remory.errors import InvalidInput
 from remory.ops.cosine_topk import cosine_topk, score_error
-from remory.search.approximate import Graph, HnswGraph
+from remory.search.approximate import Graph, GraphUnusable, HnswGraph
 from remory.search.filters import Columns
 
 # Scores are compared after rounding, so that scaled copies of one vector tie although their last bits differ.
 _DECIMALS = 12
 # Elements that are handled as float64 at a time: they stay in the cache.
 _CHUNK_ELEMENTS = 1 << 19
-_FIRST_CAPACITY = 64
+_FIRST_CAPACITY = 8
+# What a collection costs before its first row.
+_COLLECTION_BYTES = 5000
 # Slots of deleted and replaced rows are given back when there are this many and they are more than half.
 _LEAST_DEAD = 4096
 GRAPH_LEAST_ROWS = 10_000
@@ -145,6 +147,7 @@ class Collection:
                 alive=slots.alive[:count].copy(),
                 live=count - slots.dead,
                 graph=self._graph,
+                forget=self._forget,
             )
 
     def wants_graph(self, asked: bool = False) -> bool:
@@ -180,6 +183,11 @@ class Collection:
         finally:
             self._building.release()
 
+    def _forget(self, graph: Graph) -> None:
+        with self._lock:
+            if self._graph is graph:
+                self._graph = None
+
     def _give_back(self) -> None:
         slots = self._slots
         if slots.dead >= _LEAST_DEAD and 2 * slots.dead > slots.count:
@@ -198,7 +206,6 @@ class _Slots:
         self.alive = np.zeros(capacity, dtype=bool)
         self.rows: list[Row] = []
         self.metadata: list[bytes] = []
-        self.metadata_bytes = 0
         self.text_bytes = 0
         # Where float32 does not hold the vector exactly, the vector, by slot.
         self.sources: dict[int, np.ndarray] = {}
@@ -213,7 +220,9 @@ class _Slots:
         width = self.vectors.shape[1]
         # Beside vectors and text, a row is some objects of Python's and its places in lists and dicts.
         return (
-            self.count * (4 * width + 500)
+            _COLLECTION_BYTES
+            + max(self.count, _FIRST_CAPACITY) * 4 * width
+            + self.count * 500
             + len(self.sources) * (8 * width + 200)
             + self.text_bytes
             + self.columns.nbytes
@@ -230,7 +239,6 @@ class _Slots:
         self.alive[first:count] = True
         self.rows.extend(rows)
         self.metadata.extend(row.metadata for row in rows)
-        self.metadata_bytes += sum(len(row.metadata) for row in rows)
         self.text_bytes += text_bytes
         self.sources.update((first + number, source) for number, source in sources.items())
         for slot, row in enumerate(rows, start=first):
@@ -293,6 +301,7 @@ class View:
     alive: np.ndarray
     live: int
     graph: Graph | None
+    forget: Callable[[Graph], None]
 
     def search(
         self, query: np.ndarray, k: int, filters: Mapping[str, Any] | None = None, strategy: str | None = None
@@ -303,10 +312,10 @@ class View:
         of the vectors as they were given, in float64; `scanned` counts the vectors that were scored.
 
         `strategy` "linear" scores every row that matches. "hnsw" scores what the graph names, and every row that the
-        graph does not hold yet; it falls back to "linear" without a graph, with fewer than 10,000 matching rows, and
-        when the graph names fewer than k of them. None chooses: "linear" up to 500,000 rows, then "hnsw". A graph
-        finds nearly all of the nearest where vectors lie in clusters, as embeddings of text do; among vectors without
-        structure it misses many, and only "linear" is sure.
+        graph does not hold yet; it falls back to "linear" without a graph, with fewer than 10,000 matching rows, when
+        the graph names fewer than k of them, and when it cannot answer: then the collection forgets it. None chooses:
+        "linear" up to 500,000 rows, then "hnsw". A graph finds nearly all of the nearest where vectors lie in clusters,
+        as embeddings of text do; among vectors without structure it misses many, and only "linear" is sure.
 
         Raises InvalidInput for a query that is not finite, zero or of another shape, for k below 1, for an unknown
         strategy, and for a filter that is not JSON.
@@ -319,9 +328,13 @@ class View:
         selected = self._select(filters)
         approximate = strategy == "hnsw" or (strategy is None and self.live > GRAPH_UNASKED_ROWS)
         if approximate and self.graph is not None and np.count_nonzero(selected) >= GRAPH_LEAST_ROWS:
-            found = self._search_graph(self.graph, direction, k, selected, filtered=bool(filters))
-            if found is not None:
-                return found
+            try:
+                found = self._search_graph(self.graph, direction, k, selected, filtered=bool(filters))
+            except GraphUnusable:
+                self.forget(self.graph)
+            else:
+                if found is not None:
+                    return found
         return self._search_linear(direction, k, selected)
 
     def _direction(self, query: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
@@ -15,6 +16,8 @@ from remory.errors import InvalidInput
 # A caller may ask for any key; each that was asked for costs four bytes a row.
 _MOST_COLUMNS = 64
 _ABSENT = 0
+# A value's number and its place in a dict.
+_TOKEN_BYTES = 100
 
 
 def canonical(value: Any) -> Hashable:
@@ -47,12 +50,12 @@ class Columns:
         self._metadata = metadata
         self._columns: OrderedDict[str, _Column] = OrderedDict()
         self._lock = threading.Lock()
+        self._nbytes = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, about."""
-        with self._lock:
-            return sum(column.nbytes for column in self._columns.values())
+        """Bytes held, about. Does not wait for a column that is being made."""
+        return self._nbytes
 
     def match(self, filters: Mapping[str, Any], count: int) -> np.ndarray:
         """[count] bool: which of the first `count` rows hold an equal value under every key.
@@ -68,6 +71,7 @@ class Columns:
                 raise InvalidInput(f"the filter's value for {key!r} is nested too deep") from None
             with self._lock:
                 matching &= self._column(key).match(wanted, self._metadata, count)
+                self._weigh()
         return matching
 
     def keep(self, slots: np.ndarray, metadata: Sequence[bytes]) -> Columns:
@@ -76,7 +80,11 @@ class Columns:
         with self._lock:
             for key, column in self._columns.items():
                 kept._columns[key] = column.keep(slots)
+        kept._weigh()
         return kept
+
+    def _weigh(self) -> None:
+        self._nbytes = sum(column.nbytes for column in self._columns.values())
 
     def _column(self, key: str) -> _Column:
         column = self._columns.get(key)
@@ -96,10 +104,11 @@ class _Column:
         self._tokens = np.empty(0, dtype=np.int32)
         self._count = 0
         self._token_of: dict[Hashable, int] = {}
+        self._value_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        return self._tokens.nbytes + 150 * len(self._token_of)
+        return self._tokens.nbytes + self._value_bytes
 
     def match(self, wanted: Hashable, metadata: Sequence[bytes], count: int) -> np.ndarray:
         if self._count < count:
@@ -108,10 +117,14 @@ class _Column:
         return np.zeros(count, dtype=bool) if token is None else self._tokens[:count] == token
 
     def keep(self, slots: np.ndarray) -> _Column:
+        """Only the values of these rows are kept, under numbers of their own."""
+        tokens = self._tokens[slots[slots < self._count]]
+        present = np.unique(tokens[tokens != _ABSENT])
+        values = list(self._token_of)
         kept = _Column(self._key)
-        kept._tokens = self._tokens[slots[slots < self._count]]
-        kept._count = len(kept._tokens)
-        kept._token_of = self._token_of.copy()
+        fresh = np.full(len(values) + 1, _ABSENT, dtype=np.int32)
+        fresh[present] = [kept._number(values[token - 1]) for token in present.tolist()]
+        kept._tokens, kept._count = fresh[tokens], len(tokens)
         return kept
 
     def _extend(self, metadata: Sequence[bytes], count: int) -> None:
@@ -131,4 +144,22 @@ class _Column:
             value = canonical(values[self._key])
         except (ValueError, RecursionError):
             return _ABSENT
-        return self._token_of.setdefault(value, len(self._token_of) + 1)
+        return self._number(value)
+
+    def _number(self, value: Hashable) -> int:
+        token = self._token_of.get(value)
+        if token is None:
+            token = self._token_of[value] = len(self._token_of) + 1
+            self._value_bytes += _TOKEN_BYTES + _weight(value)
+        return token
+
+
+def _weight(value: Hashable) -> int:
+    """Bytes that a canonical value holds, about."""
+    total, left = 0, [value]
+    while left:
+        part = left.pop()
+        total += sys.getsizeof(part)
+        if isinstance(part, tuple | frozenset):
+            left.extend(part)
+    return total

@@ -39,15 +39,11 @@ _FIELDS = (
     StoredEntry.expires_at,
     StoredEntry.dimension,
 )
-_FOLLOWED = (
-    StoredEntry.id,
-    StoredEntry.key,
-    StoredEntry.sequence,
-    StoredEntry.revision,
-    StoredEntry.dimension,
-    StoredEntry.metadata,
-    StoredEntry.content,
-)
+_FOLLOWED = """
+    SELECT id, key, sequence, revision, dimension, metadata, content FROM entry
+    WHERE scope_id = ? AND kind = ? AND sequence > ? ORDER BY sequence LIMIT ?
+"""
+_FOLLOWED_AT_ONCE = 4096
 
 
 class RevisionConflict(ServiceError):
@@ -179,13 +175,20 @@ def page(scope: int, kind: str, prefix: str, cursor: str | None, limit: int, now
     return found[:limit], len(found) > limit
 
 
-def vectors_since(scope: int, sequence: int) -> Iterator[tuple[Any, ...]]:
+def vectors_since(scope: int, sequence: int) -> Iterator[list[tuple[Any, ...]]]:
     """Vectors changed after `sequence`, deleted ones too, in the order of their changes: id, key, sequence, revision,
-    dimension, metadata, content."""
-    query = StoredEntry.select(*_FOLLOWED).where(
-        StoredEntry.scope == scope, StoredEntry.kind == VECTOR, StoredEntry.sequence > sequence
-    )
-    return iter(query.order_by(StoredEntry.sequence).tuples().iterator())
+    dimension, metadata, content.
+
+    In pages, each of which reads the newest state: what changes between two of them comes again in a later one, so
+    after the last one all is as it was when that was read.
+    """
+    while True:
+        found = run(_FOLLOWED, scope, VECTOR, sequence, _FOLLOWED_AT_ONCE).fetchall()
+        if found:
+            yield found
+        if len(found) < _FOLLOWED_AT_ONCE:
+            return
+        sequence = found[-1][2]
 
 
 def has_expired(now: int) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,8 @@ import peewee
 from playhouse.pool import PooledSqliteDatabase
 
 BUSY_SECONDS = 30
+_BUSY_STEP_SECONDS = 0.01
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _PRAGMAS = (
     # How long another process may keep a writer, or the change to WAL below, waiting.
     ("busy_timeout", BUSY_SECONDS * 1000),
@@ -40,6 +44,17 @@ class SqliteStore(PooledSqliteDatabase):
             autoconnect=False,
             check_same_thread=False,
         )
+
+    def _connect(self) -> sqlite3.Connection:
+        """Also while other processes open a new file: the change to WAL does not wait for them as statements do."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return super()._connect()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(_BUSY_STEP_SECONDS)
 
     def __str__(self) -> str:
         return str(self.database)

@@ -224,3 +224,21 @@ def test_a_connection_that_was_in_use_when_its_store_was_closed_is_not_kept(
         closed.set()
         holding.result(60)
     assert (store._connections, store._in_use) == ([], {})
+
+
+def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
+    """Each of them wants to change it to WAL, which SQLite does not wait for."""
+    start = threading.Barrier(8)
+
+    def connect(path: Path) -> None:
+        store = sqlite.SqliteStore(path)
+        start.wait(30)
+        store.connect()
+        store.close()
+        store.retire()
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(25):
+            path = tmp_path / f"{number}.sqlite3"
+            path.touch()
+            list(pool.map(connect, [path] * 8))

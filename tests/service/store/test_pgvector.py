@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -19,7 +22,7 @@ from remory_service.store.entries import VECTOR, Content, Place, Write
 from remory_service.store.schema import Feed, StoredEntry
 from remory_service.store.scopes import Scope, make_scope
 from remory_service.store.statements import run
-from tests.databases import PostgresqlServer
+from tests.databases import PostgresqlServer, database_of
 
 ROWS, DIMENSION = 10_500, 16
 LARGE = 1 << 40
@@ -66,6 +69,19 @@ def fill(scope: int, vectors: np.ndarray) -> None:
         Feed.update(last_sequence=start + len(rows)).execute()
 
 
+def settle(searcher: Searcher) -> None:
+    """Wait for what goes on in the background."""
+    thread = searcher._builder._thread
+    assert thread is not None
+    thread.join()
+
+
+def indexed(scope: int) -> list[str]:
+    """Keys of the vectors that lie in the index's table."""
+    found = run("SELECT key FROM indexed_vector JOIN entry ON id = entry_id WHERE indexed_vector.scope_id = ?", scope)
+    return sorted(key for (key,) in found.fetchall())
+
+
 def put(scope: int, key: str, vector: np.ndarray) -> None:
     content = Content(pack_vector(vector), dimension=len(vector), metadata=b"{}")
     with transaction():
@@ -78,7 +94,7 @@ def test_a_large_collection_gets_its_index(scope: int, vectors: np.ndarray) -> N
     exact = searcher.search(scope, vectors[7], 20)
     assert (exact.strategy, exact.scanned) == ("linear", ROWS)
     assert searcher.search(scope, vectors[7], 20, strategy="hnsw").strategy == "linear"
-    searcher._builder._thread.join()
+    settle(searcher)
     found = searcher.search(scope, vectors[7], 20, strategy="hnsw")
     assert (found.strategy, found.scanned) == ("hnsw", 200)
     assert len({hit.key for hit in found.hits} & {hit.key for hit in exact.hits}) >= 19
@@ -90,8 +106,10 @@ def test_a_large_collection_gets_its_index(scope: int, vectors: np.ndarray) -> N
     put(scope, exact.hits[2].key, -vectors[7])
     for other in (searcher, Searcher(LARGE)):
         other.search(scope, vectors[7], 20, strategy="hnsw")
+        settle(other)
         found = other.search(scope, vectors[7], 20, strategy="hnsw")
-        assert (found.strategy, found.scanned) == ("hnsw", 200)
+        # Two were written since: they are scored beside what the index names.
+        assert (found.strategy, found.scanned) == ("hnsw", 202)
         assert [hit.key for hit in found.hits][:2] == ["k00007", "new"]
         assert not {hit.key for hit in found.hits} & {exact.hits[1].key, exact.hits[2].key}
         few = other.search(scope, vectors[7], 20, {"odd": 1}, "hnsw")
@@ -165,6 +183,215 @@ def test_without_the_right_to_install_it_searches_stay_exact(tmp_path: Path, pos
         postgresql.run(f"REVOKE CREATE ON DATABASE {name} FROM PUBLIC")
         open_store(tmp_path, postgresql.url(name, "plain"))
         with connection():
-            assert not pgvector.is_offered(16)
+            # No writer waits for it, and it for no writer.
+            with ThreadPoolExecutor(1) as pool, transaction():
+                assert not pool.submit(is_offered_to_a_thread).result()
             assert pgvector.find_graph(1, 16) is None
         close_store()
+
+
+def is_offered_to_a_thread() -> bool:
+    with connection():
+        return pgvector.is_offered(16)
+
+
+def test_it_is_decided_once(scope: int) -> None:
+    run("DROP EXTENSION vector")
+    assert pgvector.is_offered(16)
+
+
+def test_an_extension_that_is_too_old(
+    tmp_path: Path, postgresql: PostgresqlServer, postgresql_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    postgresql.run("CREATE EXTENSION vector", database_of(postgresql_url))
+    postgresql.run("UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'", database_of(postgresql_url))
+    open_store(tmp_path, postgresql_url)
+    with connection(), caplog.at_level(logging.INFO):
+        for _ in range(3):
+            assert not pgvector.is_offered(16)
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records if "vector" in record.getMessage()] == [
+        "the extension vector has version 0.7.4, 0.8 is the oldest"
+    ]
+
+
+@pytest.mark.parametrize(
+    "fault", ["DROP TABLE indexed_vector", "DROP EXTENSION vector CASCADE", "DROP TABLE vector_index, indexed_vector"]
+)
+def test_an_index_that_is_lost_is_made_again(scope: int, vectors: np.ndarray, fault: str) -> None:
+    """No search and no write fails meanwhile."""
+    fill(scope, vectors)
+    now = [0.0]
+    searcher = Searcher(LARGE, lambda: now[0])
+
+    def search() -> str:
+        found = searcher.search(scope, vectors[7], 1, strategy="hnsw")
+        assert found.hits[0].key == "k00007"
+        return found.strategy
+
+    search()
+    settle(searcher)
+    assert search() == "hnsw"
+    run(fault)
+    assert [search(), search()] == ["linear", "linear"]
+    put(scope, "k00008", vectors[9])
+    with transaction():
+        assert entries.delete(Place(scope, VECTOR, "k00009"), Write("u", 0))
+    run("CREATE EXTENSION IF NOT EXISTS vector")
+    now[0] += 61
+    assert search() == "linear"
+    settle(searcher)
+    assert search() == "hnsw"
+    assert len(indexed(scope)) == ROWS - 1
+
+
+def test_what_fails_is_tried_again_later_and_later(
+    scope: int, vectors: np.ndarray, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(scope, vectors)
+    run("CREATE VIEW indexed_vector AS SELECT 1")
+    now = [0.0]
+    searcher = Searcher(LARGE, lambda: now[0])
+    tries = []
+    for _ in range(5 * 60):
+        assert searcher.search(scope, vectors[7], 1, strategy="hnsw").strategy == "linear"
+        settle(searcher)
+        if len(caplog.records) > len(tries):
+            tries.append(now[0])
+        now[0] += 60
+    assert tries == [60.0 * minute for minute in (0, 1, 3, 7, 15, 31, 63, 123, 183, 243)]
+    assert len(caplog.records) == len(tries)
+    assert [bool(record.exc_info) for record in caplog.records] == [True] + [False] * 9
+    assert {record.getMessage().count("\n") for record in caplog.records} == {0}
+    run("DROP VIEW indexed_vector")
+    now[0] += 3600
+    searcher.search(scope, vectors[7], 1, strategy="hnsw")
+    settle(searcher)
+    assert searcher.search(scope, vectors[7], 1, strategy="hnsw").strategy == "hnsw"
+
+
+class _SetWhenAskedAgain(threading.Event):
+    """Set from the third question on."""
+
+    asked = 0
+
+    def is_set(self) -> bool:
+        self.asked += 1
+        return self.asked > 2
+
+
+def test_what_was_filled_before_a_stop_stays(scope: int, vectors: np.ndarray) -> None:
+    fill(scope, vectors[:1200])
+    assert pgvector.build_graph(scope, DIMENSION, _SetWhenAskedAgain()) is None
+    assert indexed(scope) == [f"k{number:05}" for number in range(1000)]
+    assert pgvector.find_graph(scope, DIMENSION) is None
+    rows = "SELECT xmin::text FROM indexed_vector WHERE sequence <= 1000 ORDER BY entry_id"
+    before = run(rows).fetchall()
+    graph = pgvector.build_graph(scope, DIMENSION, threading.Event())
+    assert graph is not None
+    assert graph.sequence == 1200
+    assert len(indexed(scope)) == 1200
+    assert run(rows).fetchall() == before
+
+
+def test_an_index_that_was_left_half_made_is_made_anew(scope: int, vectors: np.ndarray) -> None:
+    fill(scope, vectors[:50])
+    assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+    run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = ?::regclass", f"indexed_vector_{scope}_{DIMENSION}")
+    assert pgvector.find_graph(scope, DIMENSION) is None
+    assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+    assert pgvector.find_graph(scope, DIMENSION)
+
+
+def test_one_builds_at_a_time(scope: int, vectors: np.ndarray, postgresql_url: str) -> None:
+    fill(scope, vectors[:50])
+    with psycopg.connect(postgresql_url, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [pgvector._BUILDERS_LOCK])
+        assert pgvector.build_graph(scope, DIMENSION, threading.Event()) is None
+        other.execute("SELECT pg_advisory_unlock(%s)", [pgvector._BUILDERS_LOCK])
+        assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+        # It leaves the connection as it was, and the lock to others.
+        assert other.execute("SELECT pg_try_advisory_lock(%s)", [pgvector._BUILDERS_LOCK]).fetchone() == (True,)
+    assert run("SHOW lock_timeout").fetchone() == ("30s",)
+
+
+def test_many_that_build_at_once(scope: int, vectors: np.ndarray) -> None:
+    fill(scope, vectors[:700])
+
+    def build() -> bool:
+        with connection():
+            return pgvector.build_graph(scope, DIMENSION, threading.Event()) is not None
+
+    with ThreadPoolExecutor(4) as pool:
+        results = [pool.submit(build) for _ in range(4)]
+        built = [result.result() for result in results]
+    assert any(built)
+    assert len(indexed(scope)) == 700
+
+
+def test_no_write_waits_for_an_index_that_is_made(scope: int, vectors: np.ndarray, postgresql_url: str) -> None:
+    """While somebody keeps the making of the index waiting, vectors are set and deleted."""
+    fill(scope, vectors[:50])
+    assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+    run(f"DROP INDEX indexed_vector_{scope}_{DIMENSION}")
+
+    def build() -> bool:
+        with connection():
+            return pgvector.build_graph(scope, DIMENSION, threading.Event()) is not None
+
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%%CREATE INDEX%%' AND wait_event_type = 'Lock'"
+    with ThreadPoolExecutor(1) as pool:
+        with psycopg.connect(postgresql_url) as other:
+            other.execute("LOCK TABLE indexed_vector IN ROW EXCLUSIVE MODE")
+            built = pool.submit(build)
+            while run(waiting).fetchone() is None:
+                assert not built.done()
+            put(scope, "k00003", vectors[60])
+            with transaction():
+                entries.delete(Place(scope, VECTOR, "k00004"), Write("u", 0))
+            assert not built.done()
+        assert built.result()
+    assert indexed(scope) == [f"k{number:05}" for number in range(50) if number not in (3, 4)]
+
+
+def test_what_is_deleted_or_replaced_leaves_the_index_at_once(
+    scope: int, vectors: np.ndarray, postgresql_url: str
+) -> None:
+    """Whoever does it, with the entry's own transaction."""
+    fill(scope, vectors[:6])
+    assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+    with psycopg.connect(postgresql_url) as other:
+        other.execute("UPDATE entry SET content = NULL WHERE key = 'k00000'")
+        assert len(indexed(scope)) == 6
+        other.commit()
+        assert indexed(scope) == [f"k{number:05}" for number in range(1, 6)]
+        other.execute("UPDATE entry SET content = NULL WHERE key = 'k00001'")
+        other.rollback()
+    put(scope, "k00002", vectors[7])
+    with transaction():
+        entries.delete(Place(scope, VECTOR, "k00003"), Write("u", 0))
+    assert indexed(scope) == ["k00001", "k00004", "k00005"]
+    put(scope, "k00004", vectors[4])
+    assert indexed(scope) == ["k00001", "k00004", "k00005"]
+    assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+    assert indexed(scope) == ["k00001", "k00002", "k00004", "k00005"]
+
+
+def test_what_is_deleted_while_it_is_filled_in_goes_too(scope: int, vectors: np.ndarray) -> None:
+    fill(scope, vectors[:6])
+    assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+    run("TRUNCATE indexed_vector, vector_index")
+    batch = pgvector._next(scope, 0)
+    with transaction():
+        entries.delete(Place(scope, VECTOR, "k00003"), Write("u", 0))
+    put(scope, "k00004", vectors[8])
+    pgvector._fill(scope, DIMENSION, batch)
+    pgvector._settle(scope, DIMENSION, batch)
+    assert indexed(scope) == ["k00000", "k00001", "k00002", "k00005"]
+
+
+@pytest.mark.parametrize("content", [b"abc", bytes(4 * DIMENSION), b"\xff" * 8 * DIMENSION])
+def test_a_damaged_vector_is_left_out(scope: int, vectors: np.ndarray, content: bytes) -> None:
+    fill(scope, vectors[:5])
+    StoredEntry.update(content=content).where(StoredEntry.key == "k00002").execute()
+    assert pgvector.build_graph(scope, DIMENSION, threading.Event())
+    assert indexed(scope) == ["k00000", "k00001", "k00003", "k00004"]
