@@ -29,6 +29,7 @@ from remory_service.errors import (
     BadRequest,
     NestedTooDeep,
     NotFiniteNumber,
+    group_of,
     init_errors,
     refuse_schema,
     register_group,
@@ -73,7 +74,7 @@ class JSONBodyRequest(flask.Request):
             except RequestEntityTooLarge:
                 self._read_on()
                 raise
-            self._body = _parsed(data, self.is_json)
+            self._body = _parsed(data, self.is_json, group_of(self.path).most_elements)
         return self._body
 
     def _read_on(self) -> None:
@@ -195,10 +196,15 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _parsed(data: bytes, declared: bool) -> dict[str, Any]:
+def _parsed(data: bytes, declared: bool, most_elements: int) -> dict[str, Any]:
     if not declared:
         # A page elsewhere may post plain text here without asking first, but not JSON.
         raise BadRequest("send a JSON object with Content-Type: application/json")
+    # Within the largest body there is room for tens of millions of arrays, which take gigabytes and many seconds. What
+    # stands in texts is counted too: the bound is above what a text may have.
+    elements = data.count(b",") + data.count(b"[") + data.count(b"{")
+    if elements > most_elements:
+        raise BadRequest(f"the body may have {most_elements} elements, this one has up to {elements}")
     try:
         body = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
         if _SURROGATE.search(data):

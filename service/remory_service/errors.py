@@ -121,15 +121,17 @@ class Group:
     """How the routes below a path say what went wrong.
 
     `shape` makes the answer's body. `mismatch` makes the error of a body that does not fit its route's schema from the
-    places in it, each with `loc`, `msg` and `type`.
+    places in it, each with `loc`, `msg` and `type`. `most_elements`: of a body's arrays and objects together.
     """
 
     prefix: str
     shape: Callable[[ServiceError], dict[str, Any]]
     mismatch: Callable[[list[BodyPlace]], ServiceError]
+    most_elements: int
 
 
-NATIVE = Group("/", lambda error: {"detail": error.detail}, SchemaMismatch)
+# Far more tokens than any actor reads.
+NATIVE = Group("/", lambda error: {"detail": error.detail}, SchemaMismatch, most_elements=1 << 23)
 
 
 def init_errors(app: Flask) -> None:
@@ -171,12 +173,12 @@ def refuse_schema(error: ValidationError) -> Response:
     ]
     if len(found) > len(places):
         places.append({"loc": [], "msg": f"and {len(found) - len(places)} more", "type": "more"})
-    raise _group_of(request.path).mismatch(places)
+    raise group_of(request.path).mismatch(places)
 
 
 def _answer(error: Exception) -> Response:
     answer = known(error, g.request_id)
-    response = jsonify(_group_of(request.path).shape(answer))
+    response = jsonify(group_of(request.path).shape(answer))
     response.status_code = answer.status
     if answer.status == Unavailable.status:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
@@ -202,7 +204,8 @@ def _from_http(error: HTTPException) -> ServiceError:
     return answer
 
 
-def _group_of(path: str) -> Group:
+def group_of(path: str) -> Group:
+    """The group that a path belongs to."""
     for group in current_app.extensions[_GROUPS]:
         if path.startswith(group.prefix):
             return group

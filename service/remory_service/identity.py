@@ -144,7 +144,7 @@ def revoke_key(data: Path, key_id: int, store: str | None = None) -> bool:
 def _check_host(request: Request) -> None:
     """Without keys a page from elsewhere could reach us under its own name (DNS rebinding), so only ours will do."""
     host = request.host
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
     if not is_loopback(name):
         raise Forbidden(
             f"without keys this server answers only to loopback names such as 127.0.0.1 or localhost, not to {name!r}; "

@@ -443,6 +443,13 @@ class TestChanges:
             assert feed.oldest_sequence == 4
             assert [one.key for one in notes.changes(after=3)] == ["k3", "k4", "k5"]
 
+            # As after the restoring of a backup.
+            with pytest.raises(CursorExpired, match="changes end at 6, before the cursor 9: an older store") as caught:
+                list(notes.changes(after=9))
+            assert caught.value.oldest_sequence == 4
+            feed = notes.changes(after=9, resnapshot=lambda: None)
+            assert [one.key for one in feed] == ["k3", "k4", "k5"]
+
 
 @pytest.fixture(scope="module")
 def keyed(start_server, tmp_path_factory):

@@ -191,3 +191,17 @@ def test_what_does_not_fit_is_refused(change: dict, message: str) -> None:
     arguments = {"queries": torch.ones(2, 4), "vectors": torch.ones(6, 4), "k": 3, **change}
     with pytest.raises(RuntimeError, match=f"cosine_topk: {message}"):
         ops.cosine_topk(**arguments)
+
+
+def test_the_processs_default_dtype_does_not_matter() -> None:
+    """A library that loads a model changes it for all threads meanwhile."""
+    queries, vectors = torch.randn(2, 16, dtype=torch.float32), torch.randn(50, 16, dtype=torch.float32)
+    expected = ops.cosine_topk(queries, vectors, 5)
+    for dtype in (torch.bfloat16, torch.float64):
+        torch.set_default_dtype(dtype)
+        try:
+            scores, ids = ops.cosine_topk(queries, vectors, 5)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert scores.dtype == torch.float32
+        assert torch.equal(scores, expected[0]) and torch.equal(ids, expected[1])

@@ -98,7 +98,7 @@ def test_errors_below_a_prefix_have_their_groups_shape(app: RemoryApp) -> None:
     def mismatch(places: list[BodyPlace]) -> ServiceError:
         return SchemaMismatch(places)
 
-    register_group(app, Group("/api/chats", shape, mismatch))
+    register_group(app, Group("/api/chats", shape, mismatch, most_elements=10))
     answer = app.test_client().get("/api/chats/1")
     assert (answer.status_code, answer.json) == (404, {"statusCode": 404, "message": "no route /api/chats/1"})
     assert app.test_client().get("/other").json == {"detail": "no route /other"}
@@ -131,3 +131,16 @@ def test_what_needs_no_actor_is_served_while_it_starts(app: RemoryApp) -> None:
     assert client.get("/get_server_info").json["status"] == "starting"
     ready = client.get("/ready")
     assert (ready.status_code, ready.json) == (503, {"status": "starting", "progress": "starting"})
+
+
+def test_a_body_of_too_many_elements_is_refused_before_it_is_read(app: RemoryApp) -> None:
+    client = app.test_client()
+    body = b'{"x": [' + b"[]," * (1 << 20) + b"[]]}"
+    answer = client.post("/api/v2/memory/read", data=body, headers=JSON)
+    assert (answer.status_code, answer.json["error"]["code"]) == (400, "invalid_request")
+    assert "2097152 elements" in answer.json["error"]["message"]
+    answer = client.post("/tokenize", data=b'{"x": [' + b"[]," * (1 << 22) + b"[]]}", headers=JSON)
+    assert answer.status_code == 400
+    assert "8388608 elements" in answer.json["detail"]
+    commas = {"scope": "global", "key": "k", "value": "," * ((1 << 20) - 2)}
+    assert client.post("/api/v2/memory/write", json=commas).status_code == 200

@@ -96,20 +96,31 @@ class ChangeFeed:
         try:
             page = self._ask_patiently()
         except CursorExpired as error:
-            if self._resnapshot is None:
-                raise CursorExpired(
-                    f"{error}; read what you follow anew and start with after=0, or give a resnapshot function",
-                    error.status,
-                    error.detail,
-                    error.request_id,
-                    fields=error.fields,
-                ) from None
-            self._resnapshot()
-            self.cursor = 0
+            self._begin_anew(str(error), error)
             return None
-        if page is not None:
-            self.oldest_sequence = page["oldest_sequence"]
+        if page is None:
+            return None
+        self.oldest_sequence = page["oldest_sequence"]
+        if page["next_cursor"] < self.cursor:
+            # What was read after the backup is gone, and its numbers are given to other changes.
+            end = page["next_cursor"]
+            reason = f"the changes end at {end}, before the cursor {self.cursor}: an older store was restored"
+            self._begin_anew(reason, CursorExpired(reason, fields={"oldest_sequence": page["oldest_sequence"]}))
+            return None
         return page
+
+    def _begin_anew(self, reason: str, error: CursorExpired) -> None:
+        """Let the caller read the state anew, if it said how. Raises CursorExpired otherwise."""
+        if self._resnapshot is None:
+            raise CursorExpired(
+                f"{reason}; read what you follow anew and start with after=0, or give a resnapshot function",
+                error.status,
+                error.detail,
+                error.request_id,
+                fields=error.fields,
+            ) from None
+        self._resnapshot()
+        self.cursor = 0
 
     def _ask_patiently(self) -> dict[str, Any] | None:
         """One page. A server that is away is asked again until patience ends; None when closed meanwhile."""

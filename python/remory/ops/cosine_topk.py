@@ -48,7 +48,7 @@ def cosine_topk_plain(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | N
     """
     _check(queries, vectors, k, mask)
     directions = _directions(queries)
-    scores = torch.full((len(queries), k), float("-inf"), device=queries.device)
+    scores = torch.full((len(queries), k), float("-inf"), dtype=torch.float32, device=queries.device)
     ids = torch.full((len(queries), k), -1, dtype=torch.int64, device=queries.device)
     for first in range(0, len(queries), _CHUNK_QUERIES):
         some = directions[first : first + _CHUNK_QUERIES]
@@ -89,7 +89,7 @@ def _find_candidates(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | No
         error += 2.0**-7  # both factors may be rounded to bfloat16
     step = _BLOCK_SCORES // max(len(queries), 1)
     found = [[torch.empty(0, dtype=torch.int64, device=vectors.device)] for _ in queries]
-    floor = torch.full((len(queries), 1), float("-inf"), device=vectors.device)
+    floor = torch.full((len(queries), 1), float("-inf"), dtype=torch.float32, device=vectors.device)
     for start in range(0, len(vectors), step):
         chunks = list(_score_chunks(queries, vectors, start, min(start + step, len(vectors)), mask))
         if not chunks:

@@ -132,7 +132,8 @@ def _mismatch(places: list[BodyPlace]) -> ServiceError:
     return kind(f"{where}: {message}" if where else message)
 
 
-GROUP = Group("/api/v2/", _shape, _mismatch)
+# The largest value has a million elements, or a million of commas in a text.
+GROUP = Group("/api/v2/", _shape, _mismatch, most_elements=1 << 21)
 
 scoped = APIBlueprint(
     "scoped",

@@ -19,6 +19,9 @@ from remory_service.store.statements import first, run
 
 RETENTION_MS = 30 * 24 * 3600 * 1000
 PRUNED_AT_ONCE = 1000
+# A page ends early when its values have so many bytes together, looked at after every so many changes.
+_PAGE_BYTES = 4 << 20
+_READ_AT_ONCE = 50
 _APPEND = """
     INSERT INTO change (sequence, scope_id, kind, key, action, revision, principal, created_at, value)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -102,8 +105,8 @@ def page(after: int, limit: int, conditions: Sequence[peewee.Expression]) -> Pag
         oldest = StoredChange.select(peewee.fn.MIN(StoredChange.sequence)).scalar() or last + 1
         if 0 < after < oldest - 1:
             raise CursorExpired(after, oldest)
-        found = [SeenChange(*row) for row in _after(after, limit, conditions)]
-    return Page(found, found[-1].sequence if len(found) == limit else last, oldest)
+        found, ended = _collect(after, limit, conditions)
+    return Page(found, last if ended else found[-1].sequence, oldest)
 
 
 def has_outlived(now: int) -> bool:
@@ -124,6 +127,22 @@ def prune(now: int) -> int:
             break
         end = sequence
     return StoredChange.delete().where(StoredChange.sequence <= end).execute() if end else 0
+
+
+def _collect(after: int, limit: int, conditions: Sequence[peewee.Expression]) -> tuple[list[SeenChange], bool]:
+    """Up to `limit` changes, or fewer when their values are long; and whether there are no more."""
+    found: list[SeenChange] = []
+    size = 0
+    while len(found) < limit:
+        wanted = min(limit - len(found), _READ_AT_ONCE)
+        some = [SeenChange(*row) for row in _after(found[-1].sequence if found else after, wanted, conditions)]
+        found += some
+        size += sum(len(change.value or b"") for change in some)
+        if len(some) < wanted:
+            return found, True
+        if size >= _PAGE_BYTES:
+            break
+    return found, False
 
 
 def _after(after: int, limit: int, conditions: Sequence[peewee.Expression]) -> Any:

@@ -146,7 +146,8 @@ def _open_file(path: Path) -> None:
         raise StoreUnusable(f"the store {path} cannot be used: {error}") from error
     except peewee.DatabaseError as error:
         raise StoreUnusable(
-            f"the store {path} is damaged ({error}): put a backup in its place, or move it away to start empty"
+            f"the store {path} is damaged ({error}): put a backup in its place and remove the files beside it that end "
+            "in -wal and -shm, or move all of them away to start empty"
         ) from error
 
 

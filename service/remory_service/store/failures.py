@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import peewee
@@ -9,6 +10,7 @@ from playhouse.pool import MaxConnectionsExceeded
 
 # PostgreSQL's codes: lock not available in time, deadlock, serialization failure.
 _BUSY = ("55P03", "40P01", "40001")
+_FULL = "53100"
 # The connection was lost or ended by the server, the server starts, stops or has no connection left.
 _GONE = ("08", "57P", "53300", "25P03", "25P04")
 
@@ -22,8 +24,10 @@ def passing_failure(error: Exception) -> str | None:
         return "the store is busy: all its connections are in use"
     if not isinstance(error, peewee.DatabaseError):
         return None
-    # SQLite's errors have no code of this kind.
     driver: Any = getattr(error, "orig", None)
+    if getattr(driver, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL or getattr(driver, "sqlstate", None) == _FULL:
+        return "the store's disk is full"
+    # SQLite's errors have no code of this kind.
     if not hasattr(driver, "sqlstate"):
         locked = isinstance(error, peewee.OperationalError) and "locked" in str(error)
         return "the store is busy with another writer" if locked else None

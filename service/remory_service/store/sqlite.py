@@ -59,6 +59,11 @@ class SqliteStore(PooledSqliteDatabase):
     def __str__(self) -> str:
         return str(self.database)
 
+    def rollback(self) -> None:
+        """Undo the transaction. SQLite does so itself when the disk is full, which is then the error to be told."""
+        if self.connection().in_transaction:
+            super().rollback()
+
     @contextmanager
     def write(self) -> Iterator[None]:
         """A transaction of the one writer. It waits for its place at its begin and never fails half-way for a lock."""

@@ -400,6 +400,19 @@ def test_long_values_are_left_out(routes: Routes) -> None:
     assert shown == [(False, "x" * 65534), (True, None), (False, None)]
 
 
+def test_a_page_ends_early_when_its_values_are_long(routes: Routes) -> None:
+    for index in range(130):
+        routes("memory/write", **SESSION, key="k", value=str(index % 10) * 60_000)
+    sizes, cursor = [], 0
+    while cursor < 130:
+        page = routes("memory/changes", after=cursor, limit=1000)
+        assert [item["sequence"] for item in page["items"]] == list(range(cursor + 1, page["next_cursor"] + 1))
+        sizes.append(len(page["items"]))
+        cursor = page["next_cursor"]
+    assert sizes == [100, 30]
+    assert len(routes("memory/changes", limit=7)["items"]) == 7
+
+
 def test_changes_are_kept_for_thirty_days(routes: Routes, clock: Clock) -> None:
     for index in range(3):
         routes("memory/write", **SESSION, key="k", value=index)

@@ -242,3 +242,23 @@ def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
             path = tmp_path / f"{number}.sqlite3"
             path.touch()
             list(pool.map(connect, [path] * 8))
+
+
+def test_a_full_disk_is_told_and_undoes_the_write(tmp_path: Path) -> None:
+    open_store(tmp_path)
+    with connection():
+        fill_the_disk()
+
+
+def fill_the_disk() -> None:
+    with transaction():
+        StoredRows.create(sha256="kept", size=1, data=b"x")
+    pages = database.execute_sql("PRAGMA page_count").fetchone()[0]
+    database.execute_sql(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(peewee.OperationalError) as caught, transaction():
+        StoredRows.create(sha256="long", size=1, data=b"x" * 100_000)
+    assert passing_failure(caught.value) == "the store's disk is full"
+    database.execute_sql("PRAGMA max_page_count = 1073741823")
+    with transaction():
+        StoredRows.create(sha256="later", size=1, data=b"x" * 100_000)
+    assert {row.sha256 for row in StoredRows.select()} == {"kept", "later"}
