@@ -78,7 +78,7 @@ DEFAULT_LEASE = 300
 _NOWHERE = 0
 _SHRINKS = 4
 # Reading a value is a few calls of SQLite, each of which lets another thread run Python, and threads that take turns so
-# often spend more time on that than on reading: with 16 clients 1,300 reads a second became 1,700. A database on
+# often spend more time on that than on reading: with 16 clients 1,340 reads a second became 1,580. A database on
 # another machine is waited for, so there this would not pay.
 _QUICK = ("scoped.read_memory", "scoped.get_memory_vector")
 _turn = threading.Lock()
@@ -86,18 +86,26 @@ _SHOWN_LOC = 4
 
 
 class InvalidKey(BadRequest):
+    """The key cannot be one."""
+
     code = "invalid_key"
 
 
 class InvalidVector(BadRequest):
+    """The vector has no direction, or elements that are no numbers."""
+
     code = "invalid_vector"
 
 
 class InvalidMetadata(BadRequest):
+    """The metadata is no JSON object, or too large."""
+
     code = "invalid_metadata"
 
 
 class ValueTooLarge(BadRequest):
+    """The value has more canonical bytes than are kept."""
+
     code = "value_too_large"
 
 
