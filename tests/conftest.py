@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from remory.language.embedder import SentenceEncoder, load_embedder
 from remory.network import Geometry, MemoryNetwork, embedded_checkpoint, load_checkpoint, save_checkpoint
 from remory_service.store.database import close_store
 from tests.databases import PostgresqlServer
@@ -171,6 +172,12 @@ def embedded() -> tuple[Path, Any]:
     from remory.actors import embedded_actor
 
     return embedded_actor(), load_checkpoint(embedded_checkpoint())
+
+
+@pytest.fixture(scope="session")
+def embedder() -> SentenceEncoder:
+    """The embedding model that comes with the package."""
+    return load_embedder()
 
 
 @pytest.fixture(scope="session")

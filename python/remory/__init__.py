@@ -12,8 +12,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Chats": "remory.client",
     "Client": "remory.client",
     "Harness": "remory.client",
+    "Notes": "remory.client",
     "ScopedMemory": "remory.client",
     "Compactor": "remory.compaction",
     "Memory": "remory.compaction",

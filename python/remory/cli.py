@@ -1,16 +1,21 @@
-"""The command line: `remory serve | demo | doctor | keys`."""
+"""The command line: `remory serve | demo | mcp | doctor | keys | reembed`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from remory import __version__
 from remory.errors import RemoryError
+
+if TYPE_CHECKING:
+    from remory_service.config import Endpoint
 
 # The heavy imports (torch, Flask) stand inside the commands: `remory --help` must not wait for them.
 
@@ -25,8 +30,10 @@ examples:
   remory serve                              serve the embedded model on http://127.0.0.1:8421
   remory serve --model FOLDER --device cuda --checkpoint FOLDER
                                             serve a Hugging Face folder on a GPU with its memory checkpoint
+  remory mcp                                give an agent the tools of that server, over MCP
   remory keys add --user builds --role invoke
                                             make a key; from then on every request needs one
+  remory reembed --embedder FOLDER          make the vectors of remembered texts anew, by another model
   remory doctor                             what is installed, and whether it works
 """
 
@@ -53,8 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_serve(commands.add_parser("serve", help="serve a model and its memories over HTTP"))
     _add_demo(commands.add_parser("demo", help="play a session, compact it twice and compare the answers"))
+    _add_mcp(commands.add_parser("mcp", help="give agents the tools of a running server, over MCP"))
     _add_doctor(commands.add_parser("doctor", help="say what is installed and whether it works"))
     _add_keys(commands.add_parser("keys", help="make, list and revoke API keys"))
+    _add_reembed(commands.add_parser("reembed", help="make the vectors of remembered texts anew, by another model"))
     return parser
 
 
@@ -84,7 +93,46 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="most memory for the vectors of scopes that are searched (default: 2G); the largest alone may have more",
     )
     run.add_argument("--max-context", type=int, metavar="TOKENS", help="a context window smaller than the model's")
+    _add_texts(parser.add_argument_group("remembered text"))
     parser.set_defaults(command=_serve)
+
+
+def _add_texts(parser: argparse._ArgumentGroup) -> None:
+    _add_embedder(parser)
+    parser.add_argument(
+        "--summarizer-url",
+        metavar="URL",
+        help="let an OpenAI-compatible endpoint write chat memories (default: the served model); its key, if it needs "
+        "one, in $REMORY_SUMMARIZER_KEY",
+    )
+    parser.add_argument("--summarizer-model", metavar="NAME", help="the model's name at that endpoint")
+    parser.add_argument(
+        "--autosave-tokens",
+        type=int,
+        default=2048,
+        metavar="TOKENS",
+        help="a chat gets a memory by itself when its messages without one have more (default: %(default)s); 0: never",
+    )
+    parser.add_argument(
+        "--no-keep-history",
+        dest="keep_history",
+        action="store_false",
+        help="do not keep the tokens of compacted history for `recall`, unless a request asks for it",
+    )
+
+
+def _add_embedder(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--embedder",
+        metavar="FOLDER",
+        help="a sentence-transformers folder that makes vectors of texts (default: the embedded all-MiniLM-L6-v2)",
+    )
+    parser.add_argument(
+        "--embedder-url",
+        metavar="URL",
+        help="let an OpenAI-compatible endpoint make them; its key, if it needs one, in $REMORY_EMBEDDER_KEY",
+    )
+    parser.add_argument("--embedder-model", metavar="NAME", help="the model's name at that endpoint")
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +144,45 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", help="API key of that server")
     _add_model(parser)
     parser.set_defaults(command=_demo)
+
+
+def _add_mcp(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "An MCP server: gives agents tools to save, recall, list and delete notes, and to compact a session and go on "
+        "with it. It is a client of a running `remory serve`."
+    )
+    service = parser.add_argument_group("which Remory server")
+    service.add_argument("--url", default="http://127.0.0.1:8421", help="where it answers (default: %(default)s)")
+    service.add_argument(
+        "--key", help="its API key (default: $REMORY_KEY, which others on this machine cannot see as they can this)"
+    )
+    service.add_argument(
+        "--session", default="mcp", help="what session memories belong to: one for each agent (default: %(default)s)"
+    )
+    service.add_argument(
+        "--target-user", metavar="USER", help="whose notes these are; the key needs the role agent or admin"
+    )
+    place = parser.add_argument_group("how agents reach it")
+    place.add_argument(
+        "--transport",
+        choices=("stdio", "http"),
+        default="stdio",
+        help="stdio for an agent that starts this command, http for streamable HTTP (default: %(default)s)",
+    )
+    place.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="http: address to listen on; others than loopback need a bearer token in $REMORY_MCP_TOKEN",
+    )
+    place.add_argument("--port", type=int, default=8422, help="http: 0 takes a free one (default: %(default)s)")
+    place.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="http: a further host name that agents use for this server; may be repeated",
+    )
+    parser.set_defaults(command=_mcp)
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +213,24 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
     for action in (add, listing, revoke):
         _add_data(action)
         _add_store(action)
+
+
+def _add_reembed(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Give every remembered text of a store a vector of the chosen embedding model, if it has none. Servers on that "
+        "store go on with the model they have; start them with the new one when this has ended. It may be stopped at "
+        "any time, and goes on where it was."
+    )
+    _add_data(parser)
+    _add_store(parser)
+    _add_embedder(parser)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")
+    parser.add_argument(
+        "--prune",
+        action="store_true",
+        help="then remove the vectors of all other models: servers that still use one of those find nothing any more",
+    )
+    parser.set_defaults(command=_reembed)
 
 
 def _add_data(parser: argparse._ActionsContainer) -> None:
@@ -187,9 +292,17 @@ def _serve(options: argparse.Namespace) -> int:
         "cache_bytes",
         "vector_bytes",
         "max_context",
+        "autosave_tokens",
+        "keep_history",
     )
     try:
-        config = Config(data=_data(options), store=_store(options), **{name: getattr(options, name) for name in names})
+        config = Config(
+            data=_data(options),
+            store=_store(options),
+            embedder=_embedder(options),
+            summarizer=_endpoint(options, "summarizer"),
+            **{name: getattr(options, name) for name in names},
+        )
     except ValueError as error:
         return _fail(error)
     with _service_errors():
@@ -201,6 +314,27 @@ def _demo(options: argparse.Namespace) -> int:
     from remory import demo
 
     return demo.run(options)
+
+
+def _mcp(options: argparse.Namespace) -> int:
+    try:
+        from remory.mcp_server import Options, run
+    except ModuleNotFoundError as error:
+        return _fail(f"`remory mcp` needs the package {error.name}: pip install 'remory[mcp]'")
+    run(
+        Options(
+            url=options.url,
+            session=options.session,
+            key=options.key or os.environ.get("REMORY_KEY"),
+            target_user=options.target_user,
+            transport=options.transport,
+            host=options.host,
+            port=options.port,
+            allowed_hosts=tuple(options.allow_host),
+            token=os.environ.get("REMORY_MCP_TOKEN"),
+        )
+    )
+    return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -237,6 +371,36 @@ def _keys_revoke(options: argparse.Namespace) -> int:
     if not revoked:
         return _fail(f"there is no live key {options.id}; see `remory keys list`")
     return 0
+
+
+def _reembed(options: argparse.Namespace) -> int:
+    # Read when torch is imported; see the server, which may run on this machine too.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from remory_service.reembedding_command import run
+
+    try:
+        chosen = _embedder(options)
+    except ValueError as error:
+        return _fail(error)
+    with _service_errors():
+        return run(_data(options), _store(options), chosen, options.device, options.prune)
+
+
+def _embedder(options: argparse.Namespace) -> Any:
+    endpoint = _endpoint(options, "embedder")
+    if endpoint is not None and options.embedder is not None:
+        raise ValueError("give --embedder or --embedder-url, not both")
+    return endpoint or options.embedder
+
+
+def _endpoint(options: argparse.Namespace, name: str) -> Endpoint | None:
+    """The endpoint of an embedder or a summariser, if the command line names one. Raises ValueError for half of one."""
+    from remory_service.config import Endpoint
+
+    url, model = getattr(options, f"{name}_url"), getattr(options, f"{name}_model")
+    if (url is None) != (model is None):
+        raise ValueError(f"--{name}-url and --{name}-model belong together")
+    return None if url is None else Endpoint(url, model, os.environ.get(f"REMORY_{name.upper()}_KEY") or None)
 
 
 def _data(options: argparse.Namespace) -> Path:

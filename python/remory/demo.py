@@ -21,7 +21,7 @@ from rich.console import Console
 
 from remory.client import Answer, Client, Harness, generate_timed
 from remory.client.rendering import Message
-from remory.demo_report import FULL, MEMORY, SUMMARY, Arm, Question, Report, Stage
+from remory.demo_report import FULL, MEMORY, RECALL, SUMMARY, Arm, Question, Report, Stage
 from remory.errors import RemoryError
 
 _SESSION = Path(__file__).with_name("data") / "demo_session.json"
@@ -29,6 +29,7 @@ _ANSWER_SAMPLING = {"temperature": 0.0, "max_new_tokens": 24}
 # Greedy decoding of a small model repeats itself without end. The penalty counts what the summary itself has said and
 # not, as a repetition penalty would, the names and numbers of the conversation.
 _SUMMARY_SAMPLING = {"temperature": 0.0, "max_new_tokens": 120, "frequency_penalty": 0.2}
+_RECALL = {"handle": True}
 _PLAIN_WIDTH = 110
 _START_SECONDS = 240.0
 _STOP_SECONDS = 10.0
@@ -102,6 +103,7 @@ class _Play:
             FULL: self._ask(FULL, self._ask_full),
             SUMMARY: self._ask(SUMMARY, ask_summary),
             MEMORY: self._ask(MEMORY, self._ask_memory),
+            RECALL: self._ask(RECALL, self._ask_recall),
         }
         return Stage(tokens, compaction, arms)
 
@@ -110,6 +112,9 @@ class _Play:
 
     def _ask_memory(self, question: str) -> Answer:
         return self.compacted.generate(question, keep=False)
+
+    def _ask_recall(self, question: str) -> Answer:
+        return self.compacted.generate(question, keep=False, recall=_RECALL)
 
     def _ask(self, arm: str, ask: Callable[[str], Answer]) -> Arm:
         with _step(self.console, f"{len(self.questions)} questions with {arm}"):

@@ -15,6 +15,7 @@ from rich.table import Table
 from remory.client import Answer, Compaction
 
 FULL, SUMMARY, MEMORY = ("full history", "summary only", "summary + memory")
+RECALL = "summary + memory + recall"
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Report:
         table.add_section()
         row("time for the summary", [done and done.summary_s for done in compactions], ".1f", " s")
         row("time to encode and store", [done and done.encode_s for done in compactions], ".1f", " s")
-        for name, words in ((FULL, "full history"), (MEMORY, "memory")):
+        for name, words in ((FULL, "full history"), (MEMORY, "memory"), (RECALL, "memory and recall")):
             table.add_section()
             row(f"{words}: tokens read for the first question", arm(name, "read_tokens"), ",")
             row(f"{words}: first token, first question", arm(name, "first_token_s"), ".2f", " s")
@@ -171,6 +172,16 @@ class Report:
         text = escape(" ".join(answer.text.split()) or "(nothing)")
         return f"[green]✓ {text}[/]" if question.answered_by(answer) else text
 
+    def _recalled_tokens(self) -> float:
+        """Tokens of context that recalled texts took, the median over all questions."""
+        pairs = (
+            zip(stage.arms[RECALL].answers, stage.arms[MEMORY].answers, strict=True)
+            for stage in self.stages
+            if RECALL in stage.arms
+        )
+        more = [recall.context_tokens - memory.context_tokens for pair in pairs for recall, memory in pair]
+        return statistics.median(more)
+
     def _names(self) -> list[str]:
         return ["before", *(f"after compaction {number}" for number in range(1, len(self.stages)))]
 
@@ -181,6 +192,10 @@ class Report:
             "words. The server keeps prompts that it has read, so only what is new is read, and later questions start "
             "at once. The summaries are the model's own; one of this size writes poor ones."
         ]
+        lines.append(
+            f"«{RECALL}» searches the removed history, which is kept as text beside the rows, and puts what fits the "
+            f"question into the prompt word for word: {self._recalled_tokens():.0f} tokens in the median."
+        )
         if not checkpoint["trained"]:
             lines.append(
                 f"The memory checkpoint {checkpoint['name']} is [bold]untrained[/]: its rows are the embeddings of the "

@@ -43,7 +43,7 @@ def run(data: Path | None, store: str | None, model: str | None, checkpoint: str
 def examine(
     data: Path | None, store: str | None, model: str | None, checkpoint: str | None, device: str
 ) -> Iterator[Finding]:
-    """Look at packages, kernels, device, actor, checkpoint and store, in this order. `store`: a database's URL, or None
+    """Look at packages, kernels, device, actor, checkpoint, embedder and store, in this order. `store`: a database's URL, or None
     for the file in `data`.
     """
     yield Finding("remory", "ok", f"{__version__} on Python {platform.python_version()}, {platform.machine()}")
@@ -52,6 +52,7 @@ def examine(
     yield _examined("device", lambda: _device(device))
     yield _examined("actor", lambda: _actor(model))
     yield _examined("checkpoint", lambda: _checkpoint(checkpoint, model))
+    yield _examined("embedder", _embedder)
     yield _examined("store", lambda: _server(store) if store else _file(data))
 
 
@@ -113,6 +114,14 @@ def _checkpoint(folder: str | None, model: str | None) -> Finding:
     if not checkpoint.trained:
         return Finding("checkpoint", "note", f"{checkpoint.name}, untrained: rows are the last tokens of each block")
     return Finding("checkpoint", "ok", f"{checkpoint.name}, trained")
+
+
+def _embedder() -> Finding:
+    from remory.language.embedder import EMBEDDED_MODEL, embedded_encoder_folder
+
+    # Raises what to install when the package that carries it is not there.
+    embedded_encoder_folder()
+    return Finding("embedder", "ok", f"{EMBEDDED_MODEL}, for notes, chat memories and recall")
 
 
 def _server(url: str) -> Finding:

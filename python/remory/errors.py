@@ -27,3 +27,11 @@ class EngineFailed(RemoryError):
 
 class EngineBusy(RemoryError):
     """The actor is starting or takes no more requests now; try again later."""
+
+
+class EmbedderFailed(RemoryError):
+    """The embedding model, or the endpoint that runs it, failed on valid texts."""
+
+
+class SummarizerFailed(RemoryError):
+    """The summariser, or the endpoint that runs it, gave nothing that could be used."""

@@ -20,10 +20,14 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from remory import __version__
 from remory_service.api.bodies import ErrorAnswer
+from remory_service.api.chats import GROUPS as CHAT_GROUPS
+from remory_service.api.chats import chat_routes
 from remory_service.api.inspector import inspector
 from remory_service.api.native import native
 from remory_service.api.operations import operations
+from remory_service.api.rpc import RPC_GROUP, rpc
 from remory_service.api.scoped import GROUP, scoped
+from remory_service.autosave import Autosave
 from remory_service.config import Config
 from remory_service.errors import (
     BadRequest,
@@ -34,19 +38,24 @@ from remory_service.errors import (
     refuse_schema,
     register_group,
 )
+from remory_service.histories import Histories
 from remory_service.identity import identify
 from remory_service.metrics import Metrics
+from remory_service.recall import Recaller
+from remory_service.remembering import Remembering
 from remory_service.runtime import Runtime
 from remory_service.search import Searcher
 from remory_service.store import memories
 from remory_service.store.database import connection, now_ms, open_store
 from remory_service.store.housekeeping import Housekeeper
+from remory_service.texts import Texts
 
 # What says nothing of anybody's: probes, the document, and a page that asks for the key itself.
 _OPEN_ENDPOINTS = {"operations.health", "operations.ready", "operations.openapi", "inspector.page"}
+_ARRAY_ENDPOINTS = {"chats.add_messages"}
 _DESCRIPTION = (
     'Memory for language-model agents. Errors of the native routes are `{"detail": …}`, those of the scoped memory '
-    '`{"error": {"code": …, "message": …}}`.'
+    '`{"error": {"code": …, "message": …}}`, those of the chats `{"statusCode": …, "error": …, "message": …}`.'
 )
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SECURITY_SCHEMES: dict[str, Any] = {
@@ -56,9 +65,9 @@ _SECURITY_SCHEMES: dict[str, Any] = {
 
 
 class JSONBodyRequest(flask.Request):
-    """A request whose body is a JSON object, or none."""
+    """A request whose body is a JSON object, an array where the route takes one, or none."""
 
-    _body: dict[str, Any] | None = None
+    _body: Any = None
 
     def get_json(self, force: bool = False, silent: bool = False, cache: bool = True) -> Any:
         """The body. Raises BadRequest: a server that guesses at broken input hides the caller's fault."""
@@ -74,7 +83,8 @@ class JSONBodyRequest(flask.Request):
             except RequestEntityTooLarge:
                 self._read_on()
                 raise
-            self._body = _parsed(data, self.is_json, group_of(self.path).most_elements)
+            kinds = (dict, list) if self.endpoint in _ARRAY_ENDPOINTS else (dict,)
+            self._body = _parsed(data, self.is_json, group_of(self.path).most_elements, kinds)
         return self._body
 
     def _read_on(self) -> None:
@@ -154,10 +164,16 @@ def create_app(config: Config, runtime: Runtime | None = None, clock: Callable[[
     app.before_request(_admit)
     app.after_request(_sign)
     app.extensions["remory_clock"] = clock
-    app.extensions["remory_searcher"] = Searcher(config.vector_bytes)
+    app.extensions["remory_searcher"] = searcher = Searcher(config.vector_bytes)
+    app.extensions["remory_texts"] = texts = Texts(app.extensions["remory"], searcher)
+    app.extensions["remory_histories"] = kept = Histories(texts)
+    app.extensions["remory_recaller"] = Recaller(texts, searcher, kept)
+    app.extensions["remory_remembering"] = remembering = Remembering(app.extensions["remory"], texts, clock)
+    app.extensions["remory_autosave"] = Autosave(app.extensions["remory"], remembering, config.autosave_tokens)
     app.extensions["remory_housekeeper"] = Housekeeper()
-    register_group(app, GROUP)
-    for blueprint in (native, scoped, operations, inspector):
+    for group in (GROUP, RPC_GROUP, *CHAT_GROUPS):
+        register_group(app, group)
+    for blueprint in (native, scoped, rpc, chat_routes, operations, inspector):
         app.register_api(blueprint)
     return app
 
@@ -196,7 +212,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _parsed(data: bytes, declared: bool, most_elements: int) -> dict[str, Any]:
+def _parsed(data: bytes, declared: bool, most_elements: int, kinds: tuple[type, ...]) -> Any:
     if not declared:
         # A page elsewhere may post plain text here without asking first, but not JSON.
         raise BadRequest("send a JSON object with Content-Type: application/json")
@@ -217,7 +233,7 @@ def _parsed(data: bytes, declared: bool, most_elements: int) -> dict[str, Any]:
         raise BadRequest(f"the body is not JSON: {error}") from error
     except ValueError as error:
         raise BadRequest("the body holds an integer with more digits than are read") from error
-    if not isinstance(body, dict):
+    if not isinstance(body, kinds):
         raise BadRequest(f"the body must be a JSON object, got {_JSON_TYPES[type(body)]}")
     # What is read near the recursion limit may not be writable again, and an answer can hold parts of its request.
     if data.count(b"[") + data.count(b"{") > _DEEPEST and _depth(body) > _DEEPEST:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 DEFAULT_PORT = 8421
+DEFAULT_AUTOSAVE_TOKENS = 2048
 BACKENDS = ("transformers",)
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -17,6 +18,17 @@ def default_data_folder() -> Path:
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "remory"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible endpoint that runs a model for us: its base URL, the model's name there, and maybe a key,
+    which is never shown.
+    """
+
+    url: str
+    model: str
+    key: str | None = field(default=None, repr=False)
 
 
 def default_store() -> str | None:
@@ -36,6 +48,11 @@ class Config:
     the engine keeps, `vector_bytes` the images of vectors that searches keep. `threads` bounds the requests served at
     once, `max_sequences` the sequences of one request. `stop_seconds` is how long a stopping server waits for answers
     under way.
+
+    `embedder`: what makes vectors of texts, a sentence-transformers folder or an endpoint; None for the embedded model.
+    `summarizer`: what writes chat memories, an endpoint; None for the actor. A chat gets a memory by itself when its
+    messages without one have more than `autosave_tokens`; 0: never. `keep_history`: whether a compaction's removed
+    history is kept for `recall`, where its request does not say.
     """
 
     host: str = "127.0.0.1"
@@ -48,6 +65,10 @@ class Config:
     device: str = "cpu"
     dtype: str | None = None
     max_context: int | None = None
+    embedder: str | Endpoint | None = None
+    summarizer: Endpoint | None = None
+    autosave_tokens: int = DEFAULT_AUTOSAVE_TOKENS
+    keep_history: bool = True
     cache_bytes: int = 1 << 30
     vector_bytes: int = 2 << 30
     max_body_bytes: int = 64 << 20
@@ -62,3 +83,5 @@ class Config:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port must be in [0, 65535], got {self.port}")
+        if self.autosave_tokens < 0:
+            raise ValueError(f"autosave_tokens must not be negative, got {self.autosave_tokens}")

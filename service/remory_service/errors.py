@@ -107,6 +107,12 @@ class ActorFailed(ServiceError):
     status, code = 502, "actor_failed"
 
 
+class HelperFailed(ServiceError):
+    """The embedder or the summariser failed on valid texts."""
+
+    status, code = 502, "model_failed"
+
+
 class Unavailable(ServiceError):
     """Starting, stopping or too busy; `Retry-After` says when to ask again."""
 
@@ -156,6 +162,9 @@ def known(error: Exception, request_id: str) -> ServiceError:
     if isinstance(error, library.EngineFailed):
         log.error("request %s: the actor failed", request_id, exc_info=error)
         return ActorFailed(str(error))
+    if isinstance(error, library.EmbedderFailed | library.SummarizerFailed):
+        log.warning("request %s: %s", request_id, error)
+        return HelperFailed(str(error))
     if isinstance(error, HTTPException):
         return _from_http(error)
     if (reason := passing_failure(error)) is not None:

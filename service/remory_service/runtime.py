@@ -1,4 +1,4 @@
-"""The actor's life in this process: loaded in the background, ready or failed, stopped."""
+"""The models' life in this process: loaded in the background, ready or failed, stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remory.errors import RemoryError
-from remory_service.config import Config
+from remory_service.config import Config, Endpoint
 from remory_service.errors import BadRequest, Unavailable
 
 log = logging.getLogger(__name__)
@@ -22,18 +22,22 @@ class Loaded:
     engine: Any
     checkpoint: Any
     compactor: Any
+    summarizer: Any
 
 
 class Runtime:
-    """Loads actor, checkpoint and engine once, off the request path.
+    """Loads embedder, actor, checkpoint and engine once, off the request path. The embedder comes first and answers as
+    soon as it is there.
 
     `state` is "starting", "ready", "failed" or "stopping"; `progress` says in words what is going on, or why it failed.
+    `embedder`: a `remory.language.Embedder` that is there already and need not be loaded.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, embedder: Any = None):
         self.config = config
         self.state = "starting"
         self.progress = "starting"
+        self._embedder = embedder
         self._loaded: Loaded | None = None
 
     def start(self, on_end: Callable[[Runtime], None] = lambda runtime: None) -> None:
@@ -53,6 +57,13 @@ class Runtime:
         if loaded.compactor is None:
             raise BadRequest("this server runs without a memory checkpoint: start it with --checkpoint")
         return loaded
+
+    def embedder(self) -> Any:
+        """The `remory.language.Embedder`. Raises Unavailable while there is none yet, or no more."""
+        embedder = self._embedder
+        if embedder is None or self.state in ("failed", "stopping"):
+            raise Unavailable(f"the embedder is not ready: {self.progress}")
+        return embedder
 
     def stats(self) -> dict[str, float]:
         """The engine's running figures; empty while there is no engine."""
@@ -100,6 +111,9 @@ class Runtime:
         from remory.network import embedded_checkpoint, load_checkpoint
 
         config = self.config
+        if self._embedder is None:
+            self._tell("loading the embedder")
+            self._embedder = _make_embedder(config)
         self._tell("looking for the actor")
         actor = resolve_actor(config.model, progress=self._announce)
         folder = config.checkpoint or (None if config.model else embedded_checkpoint())
@@ -116,7 +130,8 @@ class Runtime:
             cache_bytes=config.cache_bytes,
             max_context=config.max_context,
         )
-        return Loaded(engine, checkpoint, Compactor(engine, checkpoint) if checkpoint else None)
+        compactor = Compactor(engine, checkpoint) if checkpoint else None
+        return Loaded(engine, checkpoint, compactor, _make_summarizer(config, engine, self._embedder))
 
     def _announce(self, progress: str) -> None:
         self._tell(progress)
@@ -125,3 +140,20 @@ class Runtime:
     def _tell(self, progress: str) -> None:
         if not self.stopping:
             self.progress = progress
+
+
+def _make_embedder(config: Config) -> Any:
+    from remory.language.embedder import EndpointEmbedder, load_embedder
+
+    if isinstance(config.embedder, Endpoint):
+        return EndpointEmbedder(config.embedder.url, config.embedder.model, config.embedder.key)
+    return load_embedder(config.embedder)
+
+
+def _make_summarizer(config: Config, engine: Any, embedder: Any) -> Any:
+    from remory.language.summarizer import ActorSummarizer, EndpointSummarizer
+
+    chosen = config.summarizer
+    if chosen is None:
+        return ActorSummarizer(engine, embedder)
+    return EndpointSummarizer(chosen.url, chosen.model, embedder, chosen.key)

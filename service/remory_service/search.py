@@ -1,8 +1,8 @@
 """Searches over the store's vectors, on images of them in memory.
 
-An image holds one scope's vectors and follows the table: a search first reads what was written after the last change
-that its image has seen. So what was acknowledged before a search began is found by it, in every process, and a restart
-needs nothing but the table.
+An image holds the vectors of one scope, or of one collection of passages, and follows the table: a search first reads
+what was written after the last change that its image has seen. So what was acknowledged before a search began is found
+by it, in every process, and a restart needs nothing but the table.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import logging
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from remory.search import Collection, Found, Row, View, hnsw_is_installed
+from remory.search import Collection, Condition, Found, Row, View, hnsw_is_installed
 from remory.search.packing import unpack_vector, unpack_vectors
-from remory_service.store import entries, pgvector
+from remory_service.store import pgvector
 from remory_service.store.database import connection, is_postgresql
+from remory_service.store.entries import ScopeVectors
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,14 @@ _IMAGE_BYTES = 1000
 # After each try to make a graph, so long none for this collection; twice as long after each one that fails.
 _REST_SECONDS, _LONGEST_REST_SECONDS = 60, 3600
 _STOP_SECONDS = 2
+
+
+class Vectors(Hashable, Protocol):
+    """A set of vectors in the store that can be followed."""
+
+    def since(self, sequence: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Pages of what changed after `sequence`, in the order of the changes: id, key, sequence, revision, dimension,
+        metadata, content. The last page is read from the newest state."""
 
 
 @dataclass(frozen=True)
@@ -52,68 +61,68 @@ class Searcher:
 
     def __init__(self, budget: int, clock: Callable[[], float] = time.monotonic):
         self._budget = budget
-        self._images: OrderedDict[int, _Image] = OrderedDict()
+        self._images: OrderedDict[Vectors, _Image] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
         self._builder = _Builder(clock)
 
     def search(
         self,
-        scope: int | None,
+        vectors: Vectors | None,
         query: np.ndarray,
         k: int,
-        filters: Mapping[str, Any] | None = None,
+        filters: Mapping[str, Any] | Sequence[Condition] | None = None,
         strategy: str | None = None,
     ) -> Found:
-        """The `k` vectors of a scope closest to `query` (float64 [D]); needs a connection. Scope None: an empty one."""
-        if scope is None:
+        """The `k` vectors closest to `query` ([D]) of a set, None for an empty one; needs a connection."""
+        if vectors is None:
             return Found([], 0, "linear")
-        image = self._image(scope)
+        image = self._image(vectors)
         try:
             view = image.follow(len(query))
         finally:
             self._weigh(image)
         if view is None:
             return Found([], 0, "linear")
-        self._builder.tend(scope, image.collections[len(query)], asked=strategy == "hnsw")
+        self._builder.tend(vectors, image.collections[len(query)], asked=strategy == "hnsw")
         return view.search(query, k, filters, strategy)
 
     def close(self) -> None:
         """Stop what goes on in the background; waits for it two seconds at most. No graph is begun from here on."""
         self._builder.close()
 
-    def _image(self, scope: int) -> _Image:
+    def _image(self, vectors: Vectors) -> _Image:
         with self._lock:
-            image = self._images.get(scope)
+            image = self._images.get(vectors)
             if image is None:
-                image = self._images[scope] = _Image(scope)
-            self._images.move_to_end(scope)
+                image = self._images[vectors] = _Image(vectors)
+            self._images.move_to_end(vectors)
             return image
 
     def _weigh(self, searched: _Image) -> None:
         """Count what an image holds now, and let others go for it."""
         with self._lock:
             # Another search may have let it go meanwhile: then only those that still use it hold it.
-            if self._images.get(searched.scope) is not searched:
+            if self._images.get(searched.vectors) is not searched:
                 return
             self._held += searched.nbytes - searched.counted
             searched.counted = searched.nbytes
             while self._held > self._budget and len(self._images) > 1:
                 oldest = next(iter(self._images))
-                if oldest == searched.scope:
+                if oldest == searched.vectors:
                     self._images.move_to_end(oldest)
                 else:
                     self._held -= self._images.pop(oldest).counted
 
 
 class _Image:
-    """One scope's vectors, a collection for each dimension, as of the change `sequence`.
+    """One set of vectors, a collection for each dimension, as of the change `sequence`.
 
     `nbytes`: memory held, about, as of the last `follow`; `counted`: what its owner has counted of it.
     """
 
-    def __init__(self, scope: int):
-        self.scope = scope
+    def __init__(self, vectors: Vectors):
+        self.vectors = vectors
         self.collections: dict[int, Collection] = {}
         self.nbytes = _IMAGE_BYTES
         self.counted = 0
@@ -125,7 +134,7 @@ class _Image:
     def follow(self, dimension: int) -> View | None:
         """Read what was written since; the vectors of a dimension as they are then, None when there never were any."""
         with self._lock:
-            for page in entries.vectors_since(self.scope, self._sequence):
+            for page in self.vectors.since(self._sequence):
                 records = [_Record(*row) for row in page]
                 self._apply(records)
                 self._sequence = records[-1].sequence
@@ -162,13 +171,13 @@ class _Image:
         self._dimensions.update((record.id, dimension) for record in records)
 
     def _add_sound(self, dimension: int, records: Sequence[_Record], error: ValueError) -> None:
-        """One by one, without those that are damaged: they must not keep a scope from being searched."""
+        """One by one, without those that are damaged: they must not keep the others from being found."""
         if len(records) > 1:
             for record in records:
                 self._add(dimension, [record])
             return
         self._remove(records[0].id)
-        log.error("the vector of entry %d is damaged and left out of searches: %s", records[0].id, error)
+        log.error("vector %d of %s is damaged and left out of searches: %s", records[0].id, self.vectors, error)
 
     def _remove(self, id: int) -> None:
         dimension = self._dimensions.pop(id, None)
@@ -193,12 +202,12 @@ class _Builder:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         # Of a collection: until when it rests, and how often in a row no graph could be made.
-        self._resting: dict[tuple[int, int], float] = {}
-        self._failures: dict[tuple[int, int], int] = {}
+        self._resting: dict[tuple[Vectors, int], float] = {}
+        self._failures: dict[tuple[Vectors, int], int] = {}
 
-    def tend(self, scope: int, collection: Collection, asked: bool) -> None:
+    def tend(self, vectors: Vectors, collection: Collection, asked: bool) -> None:
         """See that a collection gets the graph that pays for it, without waiting for anything."""
-        place = (scope, collection.dimension)
+        place = (vectors, collection.dimension)
         if self._resting.get(place, 0) > self._clock() or not collection.wants_graph(asked):
             return
         with self._lock:
@@ -219,18 +228,19 @@ class _Builder:
         if thread is not None:
             thread.join(_STOP_SECONDS)
 
-    def _work(self, place: tuple[int, int], collection: Collection, asked: bool) -> None:
+    def _work(self, place: tuple[Vectors, int], collection: Collection, asked: bool) -> None:
         # The boundary of this thread: without a graph searches are exact.
         try:
-            if is_postgresql():
-                self._index(place, collection, asked)
+            vectors, dimension = place
+            if is_postgresql() and isinstance(vectors, ScopeVectors):
+                self._index(vectors.scope, dimension, collection, asked)
             elif hnsw_is_installed():
                 collection.build_graph(self._stop)
             self._failures.pop(place, None)
         except Exception as error:
             failures = self._failures[place] = self._failures.get(place, 0) + 1
             log.warning(
-                "no graph could be made for %d vectors of scope %d, without one searches are exact: %s: %s",
+                "no graph could be made for %d vectors of %s, without one searches are exact: %s: %s",
                 len(collection),
                 place[0],
                 type(error).__name__,
@@ -240,13 +250,13 @@ class _Builder:
         rest = min(_REST_SECONDS * 2 ** min(self._failures.get(place, 1) - 1, 16), _LONGEST_REST_SECONDS)
         self._resting[place] = self._clock() + rest
 
-    def _index(self, place: tuple[int, int], collection: Collection, asked: bool) -> None:
+    def _index(self, scope: int, dimension: int, collection: Collection, asked: bool) -> None:
         with connection():
-            if not pgvector.is_offered(collection.dimension):
+            if not pgvector.is_offered(dimension):
                 return
-            _use(collection, pgvector.find_graph(*place))
+            _use(collection, pgvector.find_graph(scope, dimension))
             if collection.wants_graph(asked):
-                _use(collection, pgvector.build_graph(*place, self._stop))
+                _use(collection, pgvector.build_graph(scope, dimension, self._stop))
 
 
 def _use(collection: Collection, graph: pgvector.PgvectorGraph | None) -> None:

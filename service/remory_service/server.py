@@ -92,7 +92,9 @@ class Worker(ThreadWorker):
     def run(self) -> None:
         with contextlib.suppress(SystemExit):
             super().run()
+        self.wsgi.extensions["remory_autosave"].close()
         self.app.runtime.close()
+        self.wsgi.extensions["remory_histories"].close()
         self.wsgi.extensions["remory_searcher"].close()
         close_store()
         # An actor that is still loading, or a request that ran out of its time, must not hold up the end.
@@ -139,6 +141,7 @@ class _Application(BaseApplication):
 
         app = create_app(self.config, self.runtime)
         self.runtime.start(self._loaded)
+        app.extensions["remory_autosave"].start()
         return app
 
     def _count(self, arbiter: Arbiter, worker: Worker) -> None:

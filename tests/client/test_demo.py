@@ -82,13 +82,18 @@ def test_the_demo_runs_to_its_json_line(tmp_path, long_actor, roomy_checkpoint):
     assert list(before["arms"]) == ["full history"]
     assert len(compacted) == 2
     for stage in compacted:
-        assert list(stage["arms"]) == ["full history", "summary only", "summary + memory"]
+        assert list(stage["arms"]) == [
+            "full history",
+            "summary only",
+            "summary + memory",
+            "summary + memory + recall",
+        ]
         contexts = [arm["context_tokens"] for arm in stage["arms"].values()]
-        assert contexts[0] > contexts[2] > contexts[1]
+        assert contexts[0] > contexts[3] > contexts[2] > contexts[1]
         assert stage["tokens_after"] < stage["tokens_before"]
         assert all(len(arm["answers"]) == figures["questions"] for arm in stage["arms"].values())
     assert compacted[1]["full_history_tokens"] > compacted[0]["full_history_tokens"]
-    for words in ("What the model has to read", "Answers before", "Answers after compaction 2", "summary + memory"):
+    for words in ("What the model has to read", "Answers before", "Answers after compaction 2", "+ recall"):
         assert words in out
     assert servers_below(tmp_path) == [] and list(tmp_path.iterdir()) == []
 

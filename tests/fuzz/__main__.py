@@ -1,4 +1,4 @@
-"""Lets schemathesis make up requests for the scoped memory from its OpenAPI document, and watches the server.
+"""Lets schemathesis make up requests for everything below /api from the OpenAPI document, and watches the server.
 
 Half of the time the server has no keys, half of it keys of every role. Fails (exit code 1) for an answer that the
 document does not allow, a 5xx, a traceback in the server's log, a file descriptor that stays open, or a server that
@@ -41,7 +41,7 @@ ROLES = ("invoke", "worker", "admin", "agent")
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = re.compile(r"Remory is ready at (http://\S+)\n")
 _ANSWERED = re.compile(
-    r'^remory_http_requests_total{method="POST",route="(/api/v2/[^"]+)",status="(\d+)"} (\S+)$', re.MULTILINE
+    r'^remory_http_requests_total{method="(\w+)",route="(/api/[^"]+)",status="(\d+)"} (\S+)$', re.MULTILINE
 )
 _IDLE_SECONDS = 5
 _WRONG = re.compile(r"^Traceback|\b(ERROR|CRITICAL)\b", re.MULTILINE)
@@ -78,7 +78,7 @@ def _fuzz(server: Running, words: str, keys: dict[str, str], seconds: int, optio
     time.sleep(_IDLE_SECONDS)
     before, logged = _descriptors(server), server.log.stat().st_size
     command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{server.url}/openapi.json"]
-    command += ["--include-path-regex", "^/api/v2/", "--checks", ",".join(CHECKS), "--max-time", str(seconds)]
+    command += ["--include-path-regex", "^/api/", "--checks", ",".join(CHECKS), "--max-time", str(seconds)]
     command += ["--seed", str(options.seed), "--workers", str(options.workers), "--continue-on-failure", "--no-color"]
     # Keys and tokens are made for this run alone, and a finding without its key cannot be sent again.
     command += ["--generation-database", "none", "--suppress-health-check", "all", "--output-sanitize", "false"]
@@ -101,7 +101,7 @@ def _fuzz(server: Running, words: str, keys: dict[str, str], seconds: int, optio
 
 @contextmanager
 def _server(folder: Path, store: str | None) -> Iterator[Running]:
-    """A server with a tiny actor, which is not asked for anything."""
+    """A server with a tiny actor, whose memories of chats are extractive."""
     actor, checkpoint = make_actor(folder / "actor"), make_checkpoint(folder / "checkpoint")
     command = [sys.executable, "-m", "remory.cli", "serve", "--port", "0", "--data", str(folder / "data")]
     command += ["--model", str(actor), "--checkpoint", str(checkpoint), *(["--store", store] if store else [])]
@@ -142,8 +142,8 @@ def _answers(setting: Setting) -> str:
     """How often each route has answered with which status."""
     text = httpx.get(f"{setting.url}/metrics", headers=setting.headers("invoke"), timeout=30).text
     by_route: dict[str, list[str]] = defaultdict(list)
-    for route, status, count in _ANSWERED.findall(text):
-        by_route[route].append(f"{int(float(count))} × {status}")
+    for method, route, status, count in _ANSWERED.findall(text):
+        by_route[f"{method} {route}"].append(f"{int(float(count))} × {status}")
     return "\n".join(f"  {route}: {', '.join(sorted(counts))}" for route, counts in sorted(by_route.items()))
 
 

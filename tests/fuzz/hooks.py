@@ -20,6 +20,11 @@ SETTING = "REMORY_FUZZ"
 STEP = {"task_id": "task", "step_id": "step"}
 _KEYS = ("a", "b", "ä", "a/b")
 _DIMENSION = 3
+_NOTES = ("6f2d3c1a-0000-4000-8000-000000000001", "6f2d3c1a-0000-4000-8000-000000000002")
+_SAID = (
+    {"role": "user", "text": "Which port does the service listen on?"},
+    {"role": "assistant", "text": "It listens on port 9317."},
+)
 
 
 @dataclass(frozen=True)
@@ -53,19 +58,50 @@ def lend(setting: Setting) -> dict[str, str]:
     return {**STEP, "lease_token": answer.json()["lease_token"]}
 
 
+def talk(setting: Setting) -> dict[str, str]:
+    """A chat with messages and a memory, as the parameters of paths name them."""
+    with httpx.Client(base_url=setting.url, headers=setting.headers("invoke"), timeout=60) as client:
+
+        def post(path: str, body: Any) -> Any:
+            return client.post(path, json=body).raise_for_status().json()
+
+        chat = post("/api/chats", {})["id"]
+        post(f"/api/chats/{chat}/messages", {"messages": [*_SAID]})
+        memory = post(f"/api/chats/{chat}/memories", {})["id"]
+        message = post(f"/api/chats/{chat}/messages", _SAID[0])["id"]
+    return {"chat_id": chat, "memory_id": memory, "message_id": message}
+
+
 class Leading:
     """Leads requests to where something is."""
 
     def __init__(self, setting: Setting):
         self._setting = setting
         self._lease = lend(setting)
+        self._talk = talk(setting)
 
     def lead(self, case: Any) -> None:
         draw = random.Random(f"{case.path} {case.body!r}")
         role = draw.choice([*self._setting.keys, "nobody"])
         case.headers = {**(case.headers or {}), **self._setting.headers(role)}
+        if _fits(case) and case.path_parameters and draw.random() < 0.7 and case.method != "DELETE":
+            known = {name: self._talk[name] for name in case.path_parameters if name in self._talk}
+            case.path_parameters = {**case.path_parameters, **known}
         if isinstance(case.body, dict) and _fits(case):
-            case.body = {**case.body, **self._changes(draw, case.path, case.body, role)}
+            if case.path.startswith("/api/v2/"):
+                case.body = {**case.body, **self._changes(draw, case.path, case.body, role)}
+            elif case.path == "/api/rpc" and isinstance(case.body.get("params"), dict):
+                case.body = {**case.body, "params": self._named(draw, case.body["params"])}
+
+    def _named(self, draw: random.Random, params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a method, led to a few notes."""
+        if draw.random() < 0.4:
+            return params
+        note = draw.choice(_NOTES)
+        changes: dict[str, Any] = {name: note for name in ("memoryId", "offset") if params.get(name) is not None}
+        if isinstance(params.get("memory"), dict):
+            changes["memory"] = {**params["memory"], "id": note}
+        return {**params, **changes}
 
     def _changes(self, draw: random.Random, path: str, body: dict[str, Any], role: str) -> dict[str, Any]:
         changes: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from remory.search.packing import pack_vector
 from remory_service.search import Searcher
 from remory_service.store import entries
 from remory_service.store.database import connection, transaction
-from remory_service.store.entries import VECTOR, Content, Place, Write
+from remory_service.store.entries import VECTOR, Content, Place, ScopeVectors, Write
 from remory_service.store.schema import StoredEntry
 from remory_service.store.scopes import Scope, make_scope
 
@@ -46,7 +46,7 @@ def delete(scope: int, key: str) -> None:
 
 
 def keys(searcher: Searcher, scope: int, query: list[float], k: int = 1000) -> list[str]:
-    return [hit.key for hit in searcher.search(scope, np.array(query, dtype=float), k).hits]
+    return [hit.key for hit in searcher.search(ScopeVectors(scope), np.array(query, dtype=float), k).hits]
 
 
 def counted(searcher: Searcher) -> int:
@@ -99,11 +99,11 @@ def test_images_over_the_budget_go_and_come_back(store: Path) -> None:
     for _ in range(2):
         for scope in scopes:
             assert keys(searcher, scope, [1, 0], 2) == [f"{scope}-0", f"{scope}-1"]
-            assert list(searcher._images) == [scope]
+            assert list(searcher._images) == [ScopeVectors(scope)]
 
 
 def test_an_empty_scope_has_nothing(scope: int) -> None:
-    for place in (None, scope):
+    for place in (None, ScopeVectors(scope)):
         found = Searcher(LARGE).search(place, np.array([1.0]), 10)
         assert (found.hits, found.scanned, found.strategy) == ([], 0, "linear")
 
@@ -126,7 +126,7 @@ def test_searches_and_writes_at_once(scope: int) -> None:
     def search() -> None:
         with connection():
             for _ in range(60):
-                found = searcher.search(scope, np.array([1.0, 0.0]), 100)
+                found = searcher.search(ScopeVectors(scope), np.array([1.0, 0.0]), 100)
                 assert sorted(hit.key for hit in found.hits) == sorted(names)
                 assert {round(hit.score, 6) for hit in found.hits} <= possible
 
@@ -166,7 +166,7 @@ def test_small_and_empty_images_count_too(store: Path) -> None:
     searcher = Searcher(200_000)
     for scope in scopes:
         keys(searcher, scope, [1.0] * 300)
-    assert scopes[-1] in searcher._images
+    assert ScopeVectors(scopes[-1]) in searcher._images
     assert 10 <= len(searcher._images) <= 40
     assert counted(searcher) == searcher._held <= 200_000
 
@@ -183,7 +183,7 @@ def test_what_an_image_holds_follows_it(scope: int) -> None:
     for number in range(30):
         put(scope, f"k{number}", [1.0, 2.0])
     keys(searcher, scope, [1.0])
-    image = searcher._images[scope]
+    image = searcher._images[ScopeVectors(scope)]
     held = {dimension: collection.nbytes for dimension, collection in image.collections.items()}
     assert searcher._held - before == sum(held.values())
 
@@ -195,7 +195,7 @@ def test_a_budget_is_kept_without_asking_every_image(store: Path) -> None:
     put(second, "k", [1, 0])
     searcher = Searcher(LARGE)
     keys(searcher, first, [1, 0])
-    collection = searcher._images[first].collections[2]
+    collection = searcher._images[ScopeVectors(first)].collections[2]
 
     def search() -> list[str]:
         with connection():
@@ -227,7 +227,7 @@ def test_a_damaged_vector_is_left_out(scope: int, content: bytes, caplog: pytest
         for _ in range(2):
             assert keys(searcher, scope, [1, 0]) == ["a", "c"]
         (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
-        assert f"the vector of entry {id} is damaged" in line.getMessage()
+        assert f"vector {id} of ScopeVectors(scope={scope}) is damaged" in line.getMessage()
     delete(scope, "b")
     assert keys(lasting, scope, [1, 0]) == ["a", "c"]
     put(scope, "b", [1, 0])
@@ -240,14 +240,14 @@ def test_a_collection_gets_its_rows_in_the_order_of_their_writes(scope: int) -> 
         put(scope, f"k{number}", [1, 0.1 if number % 3 else 0.5])
     searcher = Searcher(LARGE)
     keys(searcher, scope, [1, 0])
-    assert searcher._images[scope].collections[2].view().sequences.tolist() == list(range(1, 21))
+    assert searcher._images[ScopeVectors(scope)].collections[2].view().sequences.tolist() == list(range(1, 21))
 
 
 def test_an_image_is_read_in_pages(scope: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "_FOLLOWED_AT_ONCE", 10)
     for number in range(25):
         put(scope, f"k{number:02}", [1, 0])
-    pages = entries.vectors_since(scope, 0)
+    pages = ScopeVectors(scope).since(0)
     assert [row[1] for row in next(pages)] == [f"k{number:02}" for number in range(10)]
     put(scope, "k00", [0, 1])
     delete(scope, "k12")
@@ -265,10 +265,10 @@ def test_a_closed_searcher_makes_no_graph(scope: int, monkeypatch: pytest.Monkey
     searcher = Searcher(LARGE)
     for _ in range(2):
         searcher.close()
-    assert searcher.search(scope, np.array([1.0, 0.0]), 3, strategy="hnsw").strategy == "linear"
+    assert searcher.search(ScopeVectors(scope), np.array([1.0, 0.0]), 3, strategy="hnsw").strategy == "linear"
     assert searcher._builder._thread is None
     other = Searcher(LARGE)
-    other.search(scope, np.array([1.0, 0.0]), 3, strategy="hnsw")
+    other.search(ScopeVectors(scope), np.array([1.0, 0.0]), 3, strategy="hnsw")
     assert other._builder._thread is not None
     for _ in range(2):
         other.close()

@@ -1,7 +1,9 @@
-"""The Python client of a Remory service: generation, compaction, scoped memory, and the harness on top of it."""
+"""The Python client of a Remory service: generation, compaction, scoped memory, notes, chats, and the harness."""
 
+from remory.client.chats import Chat, ChatMemory, ChatMessage, Chats, MemoryMatch
 from remory.client.client import Client, Stream
 from remory.client.errors import (
+    Conflict,
     ConnectionFailed,
     CursorExpired,
     Forbidden,
@@ -23,6 +25,7 @@ from remory.client.errors import (
 from remory.client.feed import Change, ChangeFeed
 from remory.client.harness import Answer, Compaction, Harness, SummaryFailed, generate_timed
 from remory.client.lease import Lease
+from remory.client.notes import Note, Notes, NotesPage
 from remory.client.rendering import RenderingMismatch
 from remory.client.scoped import Entry, Match, Matches, Scope, ScopedMemory, Value, Vector, Written, WrittenVector
 
@@ -30,8 +33,13 @@ __all__ = [
     "Answer",
     "Change",
     "ChangeFeed",
+    "Chat",
+    "ChatMemory",
+    "ChatMessage",
+    "Chats",
     "Client",
     "Compaction",
+    "Conflict",
     "ConnectionFailed",
     "CursorExpired",
     "Entry",
@@ -47,7 +55,11 @@ __all__ = [
     "LeaseRequired",
     "Match",
     "Matches",
+    "MemoryMatch",
     "NotFound",
+    "Note",
+    "Notes",
+    "NotesPage",
     "RemoryHTTPError",
     "RenderingMismatch",
     "RevisionConflict",

@@ -130,7 +130,7 @@ class Client:
         """`POST /generate`: SGLang's answer, {"text", "output_ids", "meta_info"}; a list of them for a list.
 
         With `handle`, `input_ids` are only the tokens after the memory. `fields` go into the body as they are
-        (`return_logprob`, `logprob_start_len`, `return_hidden_states`, `rid`).
+        (`return_logprob`, `logprob_start_len`, `return_hidden_states`, `rid`, `recall`).
         """
         return self.call("POST", "/generate", _generation(text, input_ids, sampling_params, handle, fields))
 

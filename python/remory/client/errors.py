@@ -55,7 +55,11 @@ class Unauthorized(RemoryHTTPError):
 
 
 class NotFound(RemoryHTTPError):
-    """404: no such handle for this user and session, or no such route."""
+    """404: no such handle, note, chat, message or memory for this user, or no such route."""
+
+
+class Conflict(RemoryHTTPError):
+    """409: the id of a new chat cannot be used, because something else has it. Nothing was changed."""
 
 
 class ServerBusy(RemoryHTTPError):
@@ -65,7 +69,10 @@ class ServerBusy(RemoryHTTPError):
 
 
 class ServerFailed(RemoryHTTPError):
-    """Any other 5xx: the actor (502) or the service failed. Existing handles are as they were."""
+    """Any other 5xx: a model (the actor, the embedder or the summariser, 502) or the service failed.
+
+    What is stored is as it was.
+    """
 
 
 class InvalidScope(InvalidRequest):
@@ -141,6 +148,7 @@ _BY_STATUS: dict[int, type[RemoryHTTPError]] = {
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
+    409: Conflict,
     413: InvalidRequest,
     422: InvalidRequest,
     503: ServerBusy,

@@ -31,7 +31,8 @@ class Answer:
     """One generation. Times are wall-clock seconds as the client saw them.
 
     `context_tokens`: what the actor had read before its first token, the memory included. `sent_tokens`: the ids of
-    the request. `cached_tokens`: how much of the context the server already had prefilled.
+    the request. `cached_tokens`: how much of the context the server already had prefilled. `recalled`: the stored
+    texts that stood in the context for this once.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Answer:
     cached_tokens: int
     first_token_s: float
     total_s: float
+    recalled: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -136,11 +138,22 @@ class Harness:
         split(extended, self.keep_last, self._state.prefix_length)
         self._state = replace(self._state, messages=extended)
 
-    def generate(self, user: str | None = None, *, keep: bool = True, **sampling: Any) -> Answer:
-        """Let the assistant speak, after `user` has if given. `keep=False` only asks: nothing is added."""
+    def generate(
+        self,
+        user: str | None = None,
+        *,
+        keep: bool = True,
+        recall: Mapping[str, Any] | None = None,
+        **sampling: Any,
+    ) -> Answer:
+        """Let the assistant speak, after `user` has if given. `keep=False` only asks: nothing is added.
+
+        `recall` puts stored texts into the prompt for this once: `{"handle": True}` those of the removed history that
+        answer `user` best, once there is a memory. Fields as of `/generate`.
+        """
         added: list[Message] = [] if user is None else [{"role": "user", "content": user}]
         ids = self.continuation_ids(*added)
-        answer = generate_timed(self.client, ids, self.sampling | sampling, self._state.handle)
+        answer = generate_timed(self.client, ids, self.sampling | sampling, self._state.handle, recall)
         if keep:
             self.append(*added, {"role": "assistant", "content": answer.text})
         return answer
@@ -258,11 +271,16 @@ class Harness:
 
 
 def generate_timed(
-    client: Client, input_ids: Sequence[int], sampling: Mapping[str, Any], handle: str | None = None
+    client: Client,
+    input_ids: Sequence[int],
+    sampling: Mapping[str, Any],
+    handle: str | None = None,
+    recall: Mapping[str, Any] | None = None,
 ) -> Answer:
     """One streamed generation with its times. Raises RemoryHTTPError."""
+    fields: dict[str, Any] = {} if recall is None else {"recall": recall}
     start = time.perf_counter()
-    with client.stream(input_ids=input_ids, sampling_params=sampling, handle=handle) as events:
+    with client.stream(input_ids=input_ids, sampling_params=sampling, handle=handle, **fields) as events:
         last = next(events)
         first_token = time.perf_counter()
         for event in events:
@@ -278,6 +296,7 @@ def generate_timed(
         cached_tokens=meta["cached_tokens"],
         first_token_s=first_token - start,
         total_s=total - start,
+        recalled=meta.get("recalled", []),
     )
 
 

@@ -18,7 +18,7 @@ import torch
 from remory.errors import InvalidInput
 from remory.ops.cosine_topk import cosine_topk, score_error
 from remory.search.approximate import Graph, GraphUnusable, HnswGraph
-from remory.search.filters import Columns
+from remory.search.filters import Columns, Condition
 
 # Scores are compared after rounding, so that scaled copies of one vector tie although their last bits differ.
 _DECIMALS = 12
@@ -53,6 +53,7 @@ class Row:
 class Hit:
     """A row that was found; `score` is the cosine, -1 to 1, rounded to 12 decimals."""
 
+    id: int
     key: str
     revision: int
     metadata: bytes
@@ -130,7 +131,11 @@ class Collection:
         return removed
 
     def search(
-        self, query: np.ndarray, k: int, filters: Mapping[str, Any] | None = None, strategy: str | None = None
+        self,
+        query: np.ndarray,
+        k: int,
+        filters: Mapping[str, Any] | Sequence[Condition] | None = None,
+        strategy: str | None = None,
     ) -> Found:
         """`View.search` on the collection as it is now."""
         return self.view().search(query, k, filters, strategy)
@@ -304,11 +309,16 @@ class View:
     forget: Callable[[Graph], None]
 
     def search(
-        self, query: np.ndarray, k: int, filters: Mapping[str, Any] | None = None, strategy: str | None = None
+        self,
+        query: np.ndarray,
+        k: int,
+        filters: Mapping[str, Any] | Sequence[Condition] | None = None,
+        strategy: str | None = None,
     ) -> Found:
         """The k rows of highest cosine with `query` [D], float32 or float64: score descending, then key ascending.
 
-        Only rows whose metadata holds, under each top-level key of `filters`, an equal JSON value. Cosines are those
+        Only rows that meet `filters`: whose metadata holds, under each top-level key of a mapping, an equal JSON
+        value, or that meet all conditions of a list. Cosines are those
         of the vectors as they were given, in float64; `scanned` counts the vectors that were scored.
 
         `strategy` "linear" scores every row that matches. "hnsw" scores what the graph names, and every row that the
@@ -347,7 +357,7 @@ class View:
         scaled = _scale_chunk(query[None].astype(np.float64), 0, lambda number: "the query")[0]
         return scaled / np.sqrt(scaled @ scaled)
 
-    def _select(self, filters: Mapping[str, Any] | None) -> np.ndarray:
+    def _select(self, filters: Mapping[str, Any] | Sequence[Condition] | None) -> np.ndarray:
         """[count] bool: the live rows that match."""
         if not filters:
             return self.alive
@@ -412,7 +422,7 @@ class View:
         rows = [self.slots.rows[slot] for slot in slots.tolist()]
         pairs = zip(scores.tolist(), rows, strict=True)
         best = heapq.nsmallest(k, pairs, key=lambda pair: (-pair[0], pair[1].key))
-        return [Hit(row.key, row.revision, row.metadata, score) for score, row in best]
+        return [Hit(row.id, row.key, row.revision, row.metadata, score) for score, row in best]
 
     def _score(self, direction: np.ndarray, slots: np.ndarray) -> np.ndarray:
         """Cosines [n] float64, rounded, of the vectors in these slots as they were given."""

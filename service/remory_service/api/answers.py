@@ -17,6 +17,16 @@ class FinishReason(BaseModel):
     length: int | None = None
 
 
+class RecalledText(BaseModel):
+    """A stored text that stood in the prompt. `name` names it in its source; `score`: its cosine with the query."""
+
+    source: Literal["handle", "chat", "notes", "scope"]
+    name: str
+    score: float
+    tokens: int
+    text: str
+
+
 class MetaInfo(BaseModel):
     """Facts about one generated sequence."""
 
@@ -31,6 +41,8 @@ class MetaInfo(BaseModel):
     )
     output_token_logprobs: list[Triple] | None = None
     hidden_states: list[Any] | None = None
+    recalled: list[RecalledText] | None = Field(default=None, description="With `recall`: in the order of the prompt.")
+    recalled_tokens: int | None = Field(default=None, description="Of the message that they make.")
 
 
 class Generation(BaseModel):
@@ -100,6 +112,10 @@ class CompactTextAnswer(CompactAnswer):
     messages: list[dict[str, Any]] = Field(description="The retained messages.")
     continuation_ids: list[int] = Field(description="The retained messages and the generation prompt, as tokens.")
     bridge: list[dict[str, Any]] = Field(description="To be passed with `previous`; empty for most chat templates.")
+    recalled: list[RecalledText] | None = Field(
+        default=None, description="With `recall`: what the summary's prompt had."
+    )
+    recalled_tokens: int | None = None
 
 
 class MemoryItem(BaseModel):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from remory_service.api.scoped_bodies import Text
 from remory_service.identity import SESSION_HEADER
 
 
@@ -34,6 +35,8 @@ _LARGEST_COUNT = 2**31 - 1
 _STOPS = 64
 _BRANCHES = 64
 _NAME_LENGTH = 256
+_QUERY_LENGTH = 4096
+_KEEP_HISTORY = "Keep the removed tokens for `recall.handle`. Default: as the server was started."
 Stop = Annotated[str, Field(max_length=4096)]
 StopOrList = Annotated[
     Annotated[Stop, Tag("one")] | Annotated[list[Stop], Field(fail_fast=True, max_length=_STOPS), Tag("list")],
@@ -88,6 +91,38 @@ class MemoryReference(Body):
     handle: str
 
 
+class RecallScope(Body):
+    """A scope of the scoped memory, named as its routes name it."""
+
+    scope: Literal["session", "actor", "workflow", "global"]
+    session_id: Text | None = None
+    actor_id: Text | None = None
+    root_id: Text | None = None
+
+
+class RecallBody(Body):
+    """Stored texts that go into the prompt, between memory and continuation. At least one source; of several the best
+    texts of all.
+    """
+
+    handle: bool = Field(default=False, description="From the history that the memory stands for, word for word.")
+    chat: Name | None = Field(default=None, description="From the memories of this chat.")
+    notes: Literal["user", "global"] | None = Field(default=None, description="From the caller's notes, or from all's.")
+    scope: RecallScope | None = Field(
+        default=None, description="Values of a scope whose keys have vectors of the server's embedder."
+    )
+    query: str | None = Field(
+        default=None, max_length=_QUERY_LENGTH, description="Default: the last message of the prompt."
+    )
+    top_k: int = Field(default=4, ge=1, le=64, description="Most texts.")
+    max_tokens: int = Field(
+        default=512, ge=1, le=_LARGEST_COUNT, description="Most tokens, the message's own included."
+    )
+    mode: Literal["hybrid", "cosine"] = Field(
+        default="hybrid", description="By meaning and words, or by meaning alone."
+    )
+
+
 class GenerateBody(Body):
     """One prompt or a list of prompts, as text or as token ids; after `remory.handle` only the ids that follow it."""
 
@@ -104,6 +139,7 @@ class GenerateBody(Body):
         default=None, description="The caller's name of the request, or one for each prompt."
     )
     remory: MemoryReference | None = None
+    recall: RecallBody | None = Field(default=None, description="For one prompt; meta_info tells what was recalled.")
 
 
 class CompactBody(Body):
@@ -116,6 +152,7 @@ class CompactBody(Body):
     branches: Texts = Field(
         default_factory=list, max_length=_BRANCHES, description="Handles of completed sub-agents to fold in."
     )
+    keep_history: bool | None = Field(default=None, description=_KEEP_HISTORY)
 
 
 class CompactTextBody(Body):
@@ -135,6 +172,8 @@ class CompactTextBody(Body):
         default_factory=list, description="As the answer that made `previous` gave it."
     )
     max_summary_tokens: int = Field(default=512, ge=1, le=_LARGEST_COUNT)
+    keep_history: bool | None = Field(default=None, description=_KEEP_HISTORY)
+    recall: RecallBody | None = Field(default=None, description="Goes into the prompt that asks for the summary.")
 
 
 class TokenizeBody(Body):

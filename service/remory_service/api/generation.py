@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 import torch
@@ -29,10 +29,11 @@ Outputs = Generator[GenerationOutput | None]
 
 @dataclass(frozen=True)
 class Job:
-    """One sequence to generate, under the name that its answer carries."""
+    """One sequence to generate, under the name that its answer carries. `told`: what else its meta_info tells."""
 
     rid: str
     request: GenerationRequest
+    told: dict[str, Any] = field(default_factory=dict)
 
 
 class Watch:
@@ -110,8 +111,10 @@ def listed_ids(body: GenerateBody) -> list[list[int]]:
     return cast("list[list[int]]", body.input_ids if is_batch(body) else [body.input_ids])
 
 
-def jobs_of(body: GenerateBody, sources: Sequence[Source], limit: int) -> list[Job]:
-    """One job for every sequence: `n` for each prompt, prompt after prompt. Raises BadRequest."""
+def jobs_of(body: GenerateBody, sources: Sequence[Source], limit: int, told: dict[str, Any]) -> list[Job]:
+    """One job for every sequence: `n` for each prompt, prompt after prompt; `told` goes into the meta_info of all.
+    Raises BadRequest.
+    """
     count = len(sources)
     if not count:
         raise BadRequest("the list of prompts must not be empty")
@@ -128,7 +131,7 @@ def jobs_of(body: GenerateBody, sources: Sequence[Source], limit: int) -> list[J
             logprob_start_len=start,
             return_hidden_states=body.return_hidden_states,
         )
-        jobs += _copies(Job(rid, request), item.n or 1)
+        jobs += _copies(Job(rid, request, told), item.n or 1)
     return jobs
 
 
@@ -158,10 +161,10 @@ def last_outputs(outputs: Generator[Indexed], count: int) -> list[GenerationOutp
     return [last[index] for index in range(count)]
 
 
-def answer(output: GenerationOutput, rid: str) -> dict[str, Any]:
+def answer(output: GenerationOutput, job: Job) -> dict[str, Any]:
     """One output as SGLang's /generate answers it."""
     meta: dict[str, Any] = {
-        "id": rid,
+        "id": job.rid,
         "finish_reason": output.finish_reason,
         "prompt_tokens": output.prompt_tokens,
         "completion_tokens": output.completion_tokens,
@@ -173,7 +176,7 @@ def answer(output: GenerationOutput, rid: str) -> dict[str, Any]:
         meta["output_token_logprobs"] = output.output_token_logprobs
     if output.hidden_states is not None:
         meta["hidden_states"] = output.hidden_states
-    return {"text": output.text, "output_ids": output.output_ids, "meta_info": meta}
+    return {"text": output.text, "output_ids": output.output_ids, "meta_info": meta | job.told}
 
 
 def _for_each(name: str, value: Any, count: int) -> list[Any]:
@@ -203,7 +206,7 @@ def _copies(job: Job, count: int) -> list[Job]:
         sampling = job.request.sampling
         seed = None if sampling.seed is None else (sampling.seed + index) % 2**63
         request = replace(job.request, sampling=replace(sampling, seed=seed))
-        copies.append(Job(f"{job.rid}-{index}", request))
+        copies.append(Job(f"{job.rid}-{index}", request, job.told))
     return copies
 
 

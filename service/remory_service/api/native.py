@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from flask import Response, current_app, g, jsonify, request
 from flask_openapi3 import APIBlueprint, Tag
 
 from remory import __version__
+from remory.compaction.history import Chunk, cut_history
 from remory.compaction.memory import Memory
 from remory.engines.base import Source
 from remory_service.api.answers import (
@@ -35,10 +36,11 @@ from remory_service.api.bodies import (
     GenerateBody,
     HandlePath,
     OptionalSessionHeader,
+    RecallBody,
     SessionHeader,
     TokenizeBody,
 )
-from remory_service.api.conversation import render_body, render_chat, write_summary
+from remory_service.api.conversation import insert_recalled, render_body, render_chat, speech_of, write_summary
 from remory_service.api.generation import (
     Indexed,
     Job,
@@ -52,8 +54,10 @@ from remory_service.api.generation import (
     listed_ids,
     prompts,
 )
+from remory_service.config import Endpoint
 from remory_service.errors import BadRequest, NotFound, known
 from remory_service.identity import checked_session
+from remory_service.recall import Asker, Recalled, Recaller
 from remory_service.runtime import Loaded, Runtime
 from remory_service.store import memories
 from remory_service.store.memories import MemoryInfo, Owner
@@ -82,12 +86,15 @@ def generate(header: OptionalSessionHeader, body: GenerateBody) -> Response:
     runtime = _runtime()
     loaded = runtime.loaded()
     sources = prompts(body, loaded.engine) if body.remory is None else [_restored(runtime.with_memory(), header, body)]
-    jobs = jobs_of(body, sources, runtime.config.max_sequences)
+    recalled = None
+    if body.recall is not None:
+        sources, recalled = _with_recall(loaded, header, body, body.recall, sources)
+    jobs = jobs_of(body, sources, runtime.config.max_sequences, {} if recalled is None else recalled.shown())
     many = is_batch(body) or len(jobs) > 1
     outputs = follow(loaded.engine, [job.request for job in jobs], Watch(runtime, request.environ))
     if body.stream:
         return _stream(outputs, jobs, many)
-    answers = [answer(output, job.rid) for output, job in zip(last_outputs(outputs, len(jobs)), jobs, strict=True)]
+    answers = [answer(output, job) for output, job in zip(last_outputs(outputs, len(jobs)), jobs, strict=True)]
     return jsonify(answers if many else answers[0])
 
 
@@ -109,7 +116,8 @@ def compact(header: SessionHeader, body: CompactBody) -> Response:
     if history_ids or not (previous or branches):
         check_ids("history_ids", history_ids, vocabulary)
     memory = loaded.compactor.compact(prefix_ids, history_ids, summary_ids, previous, branches)
-    return jsonify(_saved(owner, memory, watch))
+    parents = [handle for handle in (body.previous, *body.branches) if handle is not None]
+    return jsonify(_saved(owner, memory, watch, _chunks(loaded, body, history_ids), parents))
 
 
 @native.post("/v1/compact/text", responses={200: CompactTextAnswer, **_MADE_BY_ACTOR})
@@ -125,10 +133,16 @@ def compact_text(header: SessionHeader, body: CompactTextBody) -> Response:
     loaded, watch = runtime.with_memory(), Watch(runtime, request.environ)
     previous = _memory(owner, body.previous) if body.previous is not None else None
     parts, rendered = render_body(loaded, body)
-    summary = write_summary(loaded, body, parts, previous, watch)
+    recalled = Recalled()
+    if body.recall is not None:
+        asker, speech = Asker(g.caller, owner, body.previous), speech_of(loaded)
+        recalled = _recaller().recall(asker, body.recall, rendered.history_ids, speech)
+    summary = write_summary(loaded, body, parts, rendered, previous, recalled.ids, watch)
     memory = loaded.compactor.compact(rendered.prefix_ids, rendered.history_ids, summary.ids, previous)
+    parents = [] if body.previous is None else [body.previous]
     return jsonify(
-        _saved(owner, memory, watch)
+        _saved(owner, memory, watch, _chunks(loaded, body, rendered.history_ids), parents)
+        | ({} if body.recall is None else recalled.shown())
         | {
             "summary": summary.text,
             "messages": parts.retained,
@@ -221,10 +235,19 @@ def server_info() -> Response:
             "vector_bytes": config.vector_bytes,
             "max_body_bytes": config.max_body_bytes,
             "max_sequences": config.max_sequences,
+            "embedder": _model_named(config.embedder),
+            "summarizer": _model_named(config.summarizer),
+            "autosave_tokens": config.autosave_tokens,
+            "keep_history": config.keep_history,
             "threads": config.threads,
             "engine": runtime.stats(),
         }
     )
+
+
+def _model_named(chosen: str | Endpoint | None) -> str | None:
+    """A model's folder, or its name at an endpoint, whose URL may hold a password; None for the default."""
+    return chosen.model if isinstance(chosen, Endpoint) else chosen
 
 
 def _runtime() -> Runtime:
@@ -260,9 +283,40 @@ def _restored(loaded: Loaded, header: OptionalSessionHeader, body: GenerateBody)
     return loaded.compactor.restore(memory, ids)
 
 
-def _saved(owner: Owner, memory: Memory, watch: Watch) -> dict[str, Any]:
+def _with_recall(
+    loaded: Loaded, header: OptionalSessionHeader, body: GenerateBody, asked: RecallBody, sources: list[Source]
+) -> tuple[list[Source], Recalled]:
+    """The one prompt with what was recalled in front of what was sent, and behind the memory if there is one."""
+    if is_batch(body):
+        raise BadRequest("recall is for one prompt: send no list")
+    (source,) = sources
+    asker = Asker(g.caller)
+    if body.remory is not None:
+        asker = Asker(g.caller, _owner(header), body.remory.handle)
+    # A memory's end is the last of the places where its prompt may be cut.
+    start = source.cuts[-1] if source.cuts else 0
+    recalled = _recaller().recall(asker, asked, source.ids[start:].tolist(), speech_of(loaded))
+    return [insert_recalled(loaded, source, start, recalled.ids)], recalled
+
+
+def _recaller() -> Recaller:
+    return current_app.extensions["remory_recaller"]
+
+
+def _chunks(loaded: Loaded, body: CompactBody | CompactTextBody, history_ids: list[int]) -> list[Chunk]:
+    """What is kept of a removed history: nothing if neither request nor server wants it."""
+    wanted = _runtime().config.keep_history if body.keep_history is None else body.keep_history
+    return cut_history(history_ids, loaded.engine.tokenizer, speech_of(loaded).ends) if wanted else []
+
+
+def _saved(
+    owner: Owner, memory: Memory, watch: Watch, history: Sequence[Chunk], parents: Sequence[str]
+) -> dict[str, Any]:
     watch.check()
-    saved = memories.save(owner, memory)
+    saved = memories.save(owner, memory, history, parents)
+    assert saved.handle is not None
+    if history:
+        current_app.extensions["remory_histories"].embed_soon(memories.histories_of(owner, saved.handle)[-1:])
     return {"handle": saved.handle, "summary_ids": saved.summary_ids.tolist(), "receipt": saved.receipt}
 
 
@@ -287,7 +341,7 @@ def _events(first: Indexed, outputs: Generator[Indexed], jobs: list[Job], many: 
     # The status has been sent, so whatever fails from here on can only be told as an event.
     try:
         for index, output in itertools.chain([first], outputs):
-            event = answer(output, jobs[index].rid)
+            event = answer(output, jobs[index])
             yield _event(event | {"index": index} if many else event)
     except Exception as error:
         failure = known(error, request_id)

@@ -274,7 +274,11 @@ def search_memory_vectors(body: SearchBody) -> Response:
         raise BadRequest(f"filters: {error}") from error
     scope = readable(*_asked(body, _now()))
     found = _searcher().search(
-        scope.id if scope else None, query, body.top_k or DEFAULT_TOP_K, body.filters, body.strategy
+        entries.ScopeVectors(scope.id) if scope else None,
+        query,
+        body.top_k or DEFAULT_TOP_K,
+        body.filters,
+        body.strategy,
     )
     items = [
         {"key": hit.key, "revision": hit.revision, "metadata": json.loads(hit.metadata), "score": hit.score}

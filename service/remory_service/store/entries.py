@@ -175,20 +175,26 @@ def page(scope: int, kind: str, prefix: str, cursor: str | None, limit: int, now
     return found[:limit], len(found) > limit
 
 
-def vectors_since(scope: int, sequence: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Vectors changed after `sequence`, deleted ones too, in the order of their changes: id, key, sequence, revision,
-    dimension, metadata, content.
+@dataclass(frozen=True)
+class ScopeVectors:
+    """The vectors of a scope, to be followed by their sequence."""
 
-    In pages, each of which reads the newest state: what changes between two of them comes again in a later one, so
-    after the last one all is as it was when that was read.
-    """
-    while True:
-        found = run(_FOLLOWED, scope, VECTOR, sequence, _FOLLOWED_AT_ONCE).fetchall()
-        if found:
-            yield found
-        if len(found) < _FOLLOWED_AT_ONCE:
-            return
-        sequence = found[-1][2]
+    scope: int
+
+    def since(self, sequence: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Vectors changed after `sequence`, deleted ones too, in the order of their changes: id, key, sequence,
+        revision, dimension, metadata, content.
+
+        In pages, each of which reads the newest state: what changes between two of them comes again in a later one, so
+        after the last one all is as it was when that was read.
+        """
+        while True:
+            found = run(_FOLLOWED, self.scope, VECTOR, sequence, _FOLLOWED_AT_ONCE).fetchall()
+            if found:
+                yield found
+            if len(found) < _FOLLOWED_AT_ONCE:
+                return
+            sequence = found[-1][2]
 
 
 def has_expired(now: int) -> bool:

@@ -11,13 +11,16 @@ import json
 import logging
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import peewee
 
+from remory.compaction.history import Chunk
 from remory.compaction.memory import Memory, pack_ids, unpack_ids
 from remory_service.errors import StoreDamaged
+from remory_service.store import histories
 from remory_service.store.database import connection, now_ms, transaction
 from remory_service.store.schema import StoredMemory, StoredRows
 
@@ -43,8 +46,11 @@ class MemoryInfo:
 
 
 @connection()
-def save(owner: Owner, memory: Memory) -> Memory:
+def save(owner: Owner, memory: Memory, history: Sequence[Chunk] = (), parents: Sequence[str] = ()) -> Memory:
     """Store a memory under a new handle: all of it in one transaction, or nothing.
+
+    `history`: chunks of what its compaction removed, if they are to be kept. `parents`: handles that it was made from,
+    whose histories it has too.
 
     Returns it with the handle, and with the receipt's `timings_ms.store`: milliseconds up to the writing of the handle
     itself, which has the receipt in it.
@@ -55,7 +61,7 @@ def save(owner: Owner, memory: Memory) -> Memory:
         StoredRows.insert(sha256=memory.rows_sha256, size=len(rows), data=rows).on_conflict_ignore().execute()
         timings = memory.receipt["timings_ms"] | {"store": round((time.monotonic() - start) * 1000, 3)}
         saved = replace(memory, handle=f"rm_{secrets.token_hex(16)}", receipt={**memory.receipt, "timings_ms": timings})
-        StoredMemory.insert(
+        number = StoredMemory.insert(
             handle=saved.handle,
             user=owner.user,
             session=owner.session,
@@ -67,6 +73,8 @@ def save(owner: Owner, memory: Memory) -> Memory:
             receipt=json.dumps(saved.receipt),
             created_at=now_ms(),
         ).execute()
+        known = (_number(owner, parent) for parent in parents)
+        histories.keep(number, history, [parent for parent in known if parent is not None], now_ms())
     return saved
 
 
@@ -108,13 +116,21 @@ def list_session(owner: Owner) -> list[MemoryInfo]:
 
 
 @connection()
+def histories_of(owner: Owner, handle: str) -> list[int]:
+    """The collections of what a memory stands for, as far as it was kept, oldest first."""
+    number = _number(owner, handle)
+    return [] if number is None else histories.of_memory(number)
+
+
+@connection()
 def delete(owner: Owner, handle: str) -> bool:
-    """Delete a memory, and its rows unless another handle has them; False when there is none."""
+    """Delete a memory, and its rows and histories unless another handle has them; False when there is none."""
     with transaction():
         found = StoredMemory.select(StoredMemory.id, StoredMemory.rows).where(_is(owner, handle)).tuples().first()
         if found is None:
             return False
         number, digest = found
+        histories.release(number)
         StoredMemory.delete_by_id(number)
         others = StoredMemory.select().where(StoredMemory.rows == digest)
         StoredRows.delete().where(StoredRows.sha256 == digest, ~peewee.fn.EXISTS(others)).execute()
@@ -138,6 +154,11 @@ def totals() -> tuple[int, int]:
     size = StoredRows.select(peewee.fn.COALESCE(peewee.fn.SUM(StoredRows.size), 0)).scalar()
     # PostgreSQL sums BIGINT as NUMERIC.
     return StoredMemory.select().count(), int(size)
+
+
+def _number(owner: Owner, handle: str) -> int | None:
+    found = StoredMemory.select(StoredMemory.id).where(_is(owner, handle)).tuples().first()
+    return None if found is None else found[0]
 
 
 def _is(owner: Owner, handle: str) -> peewee.Expression:

@@ -142,6 +142,115 @@ class StoredLease(Record):
         table_name = "lease"
 
 
+class StoredCollection(Record):
+    """A set of passages that are searched together. `kind`: notes, chat or history; `owner`: whose, in that kind's own
+    terms. What a collection's vectors were made by is recorded with each: see StoredEmbedding.
+    """
+
+    id = peewee.BigAutoField()
+    kind = peewee.TextField()
+    owner = peewee.TextField()
+
+    class Meta:
+        table_name = "collection"
+
+
+class StoredPassage(Record):
+    """A text that can be found by meaning and by words. `name` is unique in its collection. `text`: UTF-8 as bytes, for
+    texts may hold NUL; `metadata`: a JSON object. Times: epoch ms.
+    """
+
+    id = peewee.BigAutoField()
+    collection = peewee.ForeignKeyField(StoredCollection, column_name="collection_id")
+    name = peewee.TextField()
+    text = peewee.BlobField()
+    metadata = peewee.BlobField()
+    created_at = peewee.BigIntegerField()
+    updated_at = peewee.BigIntegerField()
+
+    class Meta:
+        table_name = "passage"
+
+
+class StoredModel(Record):
+    """A model that made vectors, and how many elements they have."""
+
+    id = peewee.BigAutoField()
+    name = peewee.TextField(unique=True)
+    dimension = peewee.IntegerField()
+
+    class Meta:
+        table_name = "embedding_model"
+
+
+class StoredEmbedding(Record):
+    """One model's vector of a passage, as `remory.search.pack_vector` makes it; None: taken back, or the passage is
+    gone. `sequence`: the write that made it so.
+    """
+
+    id = peewee.BigAutoField()
+    collection = peewee.ForeignKeyField(StoredCollection, column_name="collection_id")
+    passage_id = peewee.BigIntegerField()
+    model = peewee.ForeignKeyField(StoredModel, column_name="model_id")
+    sequence = peewee.BigIntegerField()
+    content = peewee.BlobField(null=True)
+
+    class Meta:
+        table_name = "embedding"
+
+
+class StoredChat(Record):
+    """A chat of one user; `uuid` is what clients call it. `title`: UTF-8 as bytes, for it may hold NUL. Times: epoch
+    ms.
+    """
+
+    id = peewee.BigAutoField()
+    uuid = peewee.TextField(unique=True)
+    user = peewee.TextField(column_name="user_name")
+    title = peewee.BlobField(null=True)
+    created_at = peewee.BigIntegerField()
+    updated_at = peewee.BigIntegerField()
+
+    class Meta:
+        table_name = "chat"
+
+
+class StoredChatMemory(Record):
+    """What is remembered of a part of a chat. `summary`: a JSON object, with what the passage says for searches."""
+
+    id = peewee.BigAutoField()
+    uuid = peewee.TextField(unique=True)
+    chat = peewee.ForeignKeyField(StoredChat, column_name="chat_id")
+    passage = peewee.ForeignKeyField(StoredPassage, column_name="passage_id", unique=True)
+    summary = peewee.BlobField()
+    reason = peewee.TextField()
+    created_at = peewee.BigIntegerField()
+    updated_at = peewee.BigIntegerField()
+
+    class Meta:
+        table_name = "chat_memory"
+
+
+class StoredMessage(Record):
+    """A message of a chat, in the order of the ids. `memory` None: no memory was made of it. `parts`, `metadata` and
+    `files`: JSON. `updated_at` (epoch ms) differs after every change.
+    """
+
+    id = peewee.BigAutoField()
+    uuid = peewee.TextField(unique=True)
+    chat = peewee.ForeignKeyField(StoredChat, column_name="chat_id")
+    memory = peewee.ForeignKeyField(StoredChatMemory, column_name="memory_id", null=True)
+    role = peewee.TextField()
+    parts = peewee.BlobField()
+    metadata = peewee.BlobField()
+    files = peewee.BlobField()
+    created_at = peewee.BigIntegerField()
+    updated_at = peewee.BigIntegerField()
+
+    class Meta:
+        table_name = "message"
+
+
 class Migration(Record):
     """One migration that this file has been through."""
 

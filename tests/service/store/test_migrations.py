@@ -14,7 +14,17 @@ from remory_service.store.database import connection, open_store
 from remory_service.store.memories import Owner
 from remory_service.store.migrations import StoreTooNew, migrate, migrations
 from remory_service.store.postgresql import PostgresqlStore
-from remory_service.store.schema import Migration, StoredKey, StoredMemory, StoredRows, database
+from remory_service.store.schema import (
+    Migration,
+    StoredCollection,
+    StoredEmbedding,
+    StoredKey,
+    StoredMemory,
+    StoredModel,
+    StoredPassage,
+    StoredRows,
+    database,
+)
 from remory_service.store.sqlite import SqliteStore
 from tests.service.conftest import make_memory
 
@@ -22,11 +32,12 @@ OWNER = Owner("user", "session")
 
 
 def test_migrations_are_numbered_from_1_without_gaps() -> None:
-    assert sorted(migrations()) == list(range(1, len(migrations()) + 1))
+    numbers = sorted(migrations("sqlite"))
+    assert numbers == sorted(migrations("postgresql")) == list(range(1, len(numbers) + 1))
 
 
 def test_an_empty_store_goes_through_all_and_only_once(store: Path) -> None:
-    assert [migration.number for migration in Migration.select()] == sorted(migrations())
+    assert [migration.number for migration in Migration.select()] == sorted(migrations("sqlite"))
     assert migrate(database.obj) == []
 
 
@@ -44,7 +55,7 @@ def test_a_store_of_a_later_version_is_refused_unchanged(tmp_path: Path, databas
     with pytest.raises(StoreTooNew, match="999"):
         open_store(tmp_path, database_url)
     with connection():
-        assert Migration.select().count() == len(migrations()) + 1
+        assert Migration.select().count() == len(migrations("sqlite")) + 1
 
 
 def test_processes_that_start_at_once_migrate_once(tmp_path: Path, database_url: str | None) -> None:
@@ -55,7 +66,7 @@ def test_processes_that_start_at_once_migrate_once(tmp_path: Path, database_url:
     assert [process.wait(60) for process in starting] == [0, 0, 0, 0]
     open_store(tmp_path / "data", database_url)
     with connection():
-        assert Migration.select().count() == len(migrations())
+        assert Migration.select().count() == len(migrations("sqlite"))
 
 
 def test_a_new_database_is_migrated_once_by_all_that_find_it_new_together(postgresql_url: str) -> None:
@@ -71,10 +82,13 @@ def test_a_new_database_is_migrated_once_by_all_that_find_it_new_together(postgr
         applied = sorted(threads.map(start, stores))
     for store in stores:
         store.retire()
-    assert applied == [[]] * 5 + [sorted(migrations())]
+    assert applied == [[]] * 5 + [sorted(migrations("sqlite"))]
 
 
-@pytest.mark.parametrize("model", [StoredRows, StoredMemory, StoredKey, Migration])
+@pytest.mark.parametrize(
+    "model",
+    [StoredRows, StoredMemory, StoredKey, StoredCollection, StoredPassage, StoredModel, StoredEmbedding, Migration],
+)
 def test_models_have_the_columns_that_the_migrations_made(store: Path, model: type) -> None:
     columns = {column.name for column in database.obj.get_columns(model._meta.table_name)}
     assert columns == {field.column_name for field in model._meta.fields.values()}
@@ -85,5 +99,5 @@ _FIRST_SCHEMA_SHA256 = "caf2841499b51051302f532a30ab98d10657284c5e6d20146cde76f2
 
 
 def test_the_first_schema_on_sqlite_is_as_it_was_released() -> None:
-    statements = "".join(statement.format_map(SqliteStore.types) for statement in migrations()[1])
+    statements = "".join(statement.format_map(SqliteStore.types) for statement in migrations("sqlite")[1])
     assert hashlib.sha256(statements.encode()).hexdigest() == _FIRST_SCHEMA_SHA256

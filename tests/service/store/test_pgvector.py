@@ -18,7 +18,7 @@ from remory_service.search import Searcher
 from remory_service.store import entries, pgvector
 from remory_service.store.changes import last_sequence
 from remory_service.store.database import close_store, connection, open_store, transaction
-from remory_service.store.entries import VECTOR, Content, Place, Write
+from remory_service.store.entries import VECTOR, Content, Place, ScopeVectors, Write
 from remory_service.store.schema import Feed, StoredEntry
 from remory_service.store.scopes import Scope, make_scope
 from remory_service.store.statements import run
@@ -91,11 +91,11 @@ def put(scope: int, key: str, vector: np.ndarray) -> None:
 def test_a_large_collection_gets_its_index(scope: int, vectors: np.ndarray) -> None:
     fill(scope, vectors)
     searcher = Searcher(LARGE)
-    exact = searcher.search(scope, vectors[7], 20)
+    exact = searcher.search(ScopeVectors(scope), vectors[7], 20)
     assert (exact.strategy, exact.scanned) == ("linear", ROWS)
-    assert searcher.search(scope, vectors[7], 20, strategy="hnsw").strategy == "linear"
+    assert searcher.search(ScopeVectors(scope), vectors[7], 20, strategy="hnsw").strategy == "linear"
     settle(searcher)
-    found = searcher.search(scope, vectors[7], 20, strategy="hnsw")
+    found = searcher.search(ScopeVectors(scope), vectors[7], 20, strategy="hnsw")
     assert (found.strategy, found.scanned) == ("hnsw", 200)
     assert len({hit.key for hit in found.hits} & {hit.key for hit in exact.hits}) >= 19
     assert found.hits[0] == exact.hits[0]
@@ -105,14 +105,14 @@ def test_a_large_collection_gets_its_index(scope: int, vectors: np.ndarray) -> N
         entries.delete(Place(scope, VECTOR, exact.hits[1].key), Write("u", 0))
     put(scope, exact.hits[2].key, -vectors[7])
     for other in (searcher, Searcher(LARGE)):
-        other.search(scope, vectors[7], 20, strategy="hnsw")
+        other.search(ScopeVectors(scope), vectors[7], 20, strategy="hnsw")
         settle(other)
-        found = other.search(scope, vectors[7], 20, strategy="hnsw")
+        found = other.search(ScopeVectors(scope), vectors[7], 20, strategy="hnsw")
         # Two were written since: they are scored beside what the index names.
         assert (found.strategy, found.scanned) == ("hnsw", 202)
         assert [hit.key for hit in found.hits][:2] == ["k00007", "new"]
         assert not {hit.key for hit in found.hits} & {exact.hits[1].key, exact.hits[2].key}
-        few = other.search(scope, vectors[7], 20, {"odd": 1}, "hnsw")
+        few = other.search(ScopeVectors(scope), vectors[7], 20, {"odd": 1}, "hnsw")
         assert few.strategy == "linear"
         assert {hit.metadata for hit in few.hits} == {b'{"odd": 1}'}
         other.close()
@@ -224,7 +224,7 @@ def test_an_index_that_is_lost_is_made_again(scope: int, vectors: np.ndarray, fa
     searcher = Searcher(LARGE, lambda: now[0])
 
     def search() -> str:
-        found = searcher.search(scope, vectors[7], 1, strategy="hnsw")
+        found = searcher.search(ScopeVectors(scope), vectors[7], 1, strategy="hnsw")
         assert found.hits[0].key == "k00007"
         return found.strategy
 
@@ -253,7 +253,7 @@ def test_what_fails_is_tried_again_later_and_later(
     searcher = Searcher(LARGE, lambda: now[0])
     tries = []
     for _ in range(5 * 60):
-        assert searcher.search(scope, vectors[7], 1, strategy="hnsw").strategy == "linear"
+        assert searcher.search(ScopeVectors(scope), vectors[7], 1, strategy="hnsw").strategy == "linear"
         settle(searcher)
         if len(caplog.records) > len(tries):
             tries.append(now[0])
@@ -264,9 +264,9 @@ def test_what_fails_is_tried_again_later_and_later(
     assert {record.getMessage().count("\n") for record in caplog.records} == {0}
     run("DROP VIEW indexed_vector")
     now[0] += 3600
-    searcher.search(scope, vectors[7], 1, strategy="hnsw")
+    searcher.search(ScopeVectors(scope), vectors[7], 1, strategy="hnsw")
     settle(searcher)
-    assert searcher.search(scope, vectors[7], 1, strategy="hnsw").strategy == "hnsw"
+    assert searcher.search(ScopeVectors(scope), vectors[7], 1, strategy="hnsw").strategy == "hnsw"
 
 
 class _SetWhenAskedAgain(threading.Event):

@@ -3,7 +3,7 @@ the next. A migration that has been released is never edited.
 
 Statements are `str.format` templates, because the databases name some types differently: `{identity}` is the type of an
 id column, `{bytes}` that of bytes, and `{ordered_text}` that of text which compares by its UTF-8 bytes. A `%` is
-written twice.
+written twice. What the databases do in different ways altogether stands in `SQLITE` and `POSTGRESQL`, after the rest.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ class StoreTooNew(ServiceError):
     """The store was written by a later version of Remory."""
 
 
-def migrations() -> dict[int, tuple[str, ...]]:
-    """Statements by number."""
+def migrations(kind: str) -> dict[int, tuple[str, ...]]:
+    """Statements by number, for a store of a kind: sqlite or postgresql."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {int(name[1:5]): importlib.import_module(f"{__name__}.{name}").STATEMENTS for name in names}
+    modules = {int(name[1:5]): importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {number: module.STATEMENTS + getattr(module, kind.upper(), ()) for number, module in modules.items()}
 
 
 def migrate(store: Any) -> list[int]:
@@ -32,7 +33,7 @@ def migrate(store: Any) -> list[int]:
 
     A store that is up to date is only read, so that it opens while another process writes.
     """
-    known = migrations()
+    known = migrations(store.kind)
     if _pending(store, known) == []:
         return []
     with store.write():

@@ -1,0 +1,1 @@
+"""Language models around the actor: texts become vectors, conversations become summaries."""

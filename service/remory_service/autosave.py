@@ -1,0 +1,197 @@
+"""Memories that chats get by themselves, when their messages without one have become many.
+
+One thread of the process makes them, chat after chat; no request waits for it. What it has not come to when the server
+ends is found again at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from remory.errors import RemoryError
+from remory_service.errors import ServiceError, Unavailable
+from remory_service.remembering import ASSISTANT, NoChat, NothingNew, Remembering, Until, text_of
+from remory_service.runtime import Runtime
+from remory_service.store import chat_memories
+from remory_service.store.chat_memories import Head
+from remory_service.store.database import connection, snapshot
+
+log = logging.getLogger(__name__)
+
+REASON = "autosave"
+MOST_WAITING = 10_000
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 3600.0
+_STOP_SECONDS = 2.0
+_LOOK_SECONDS = 0.5
+_SCANNED_AT_ONCE = 100
+# A long text need not be read, nor its tokens be made, to the end to see that it is long.
+_READ_AT_ONCE = 1 << 20
+_COUNTED_AT_ONCE = 8192
+
+
+class Autosave:
+    """Makes a memory of a chat whose messages without one have more than `tokens` of the actor's tokens; 0: never.
+
+    It reaches to the last message of the assistant: a question that is not answered yet waits for its answer. What
+    fails is tried again after `first_pause` seconds, then after twice as long, and so on. Thread-safe.
+    """
+
+    def __init__(self, runtime: Runtime, remembering: Remembering, tokens: int, first_pause: float = FIRST_PAUSE):
+        self._runtime = runtime
+        self._remembering = remembering
+        self._tokens = tokens
+        self._first_pause = first_pause
+        self._changed = threading.Condition()
+        # Chats to look at, and from when on (monotonic seconds).
+        self._due: dict[int, float] = {}
+        self._pauses: dict[int, float] = {}
+        # Where the way through the store's chats goes on; None at its end.
+        self._scanned: int | None = 0
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin with the chats of the store that have many messages already, as soon as the models answer."""
+        if self._tokens and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="remory-autosave", daemon=True)
+            self._thread.start()
+
+    def tell(self, chat: int) -> None:
+        """Say that a chat has new messages. Returns at once; without a start it is forgotten."""
+        with self._changed:
+            if self._thread is None or self._closed or chat in self._due:
+                return
+            if len(self._due) < MOST_WAITING:
+                self._due[chat] = time.monotonic()
+                self._changed.notify()
+            else:
+                self._scanned = 0
+
+    def close(self) -> None:
+        """Stop; waits two seconds at most for what is being made. Nothing of it is half stored."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        while self._runtime.state == "starting" and not self._closed:
+            with self._changed:
+                self._changed.wait(_LOOK_SECONDS)
+        while not self._ended:
+            chat = self._next()
+            if chat is not None:
+                self._tend(chat)
+            elif self._scanned is not None:
+                self._scan()
+            else:
+                self._rest()
+
+    @property
+    def _ended(self) -> bool:
+        return self._closed or self._runtime.stopping
+
+    def _next(self) -> int | None:
+        """A chat to look at now."""
+        with self._changed:
+            now = time.monotonic()
+            chat = next((chat for chat, due in self._due.items() if due <= now), None)
+            if chat is not None:
+                del self._due[chat]
+            return chat
+
+    def _rest(self) -> None:
+        """Wait until there is something to do, or half a second, in which the server may have begun to stop."""
+        with self._changed:
+            if not self._closed and not any(due <= time.monotonic() for due in self._due.values()):
+                self._changed.wait(_LOOK_SECONDS)
+
+    def _scan(self) -> None:
+        """Look for some more chats of the store."""
+        begin = self._scanned or 0
+        # The boundary of this thread: a store that cannot be reached now is asked again.
+        try:
+            with connection():
+                found = chat_memories.waiting_chats(begin, self._tokens, _SCANNED_AT_ONCE)
+        except Exception as error:
+            log.warning("autosave: the chats cannot be read and are tried again: %s", _reason(error))
+            time.sleep(_LOOK_SECONDS)
+            return
+        self._scanned = found[-1] if len(found) == _SCANNED_AT_ONCE else None
+        for chat in found:
+            self.tell(chat)
+
+    def _tend(self, chat: int) -> None:
+        """Make a chat's memory if it is time for one."""
+        # The boundary of this thread: whatever a model or the store raises, the other chats go on.
+        try:
+            self._save(chat)
+            self._pauses.pop(chat, None)
+        except (NothingNew, NoChat):
+            self._pauses.pop(chat, None)
+        except Exception as error:
+            if not self._ended:
+                self._put_off(chat, error)
+
+    def _save(self, chat: int) -> None:
+        last = self._last(chat)
+        if last is not None:
+            self._remembering.create(chat, Until(last), REASON, self._check)
+            # One memory has its bounds, and messages may have come meanwhile.
+            self.tell(chat)
+
+    def _last(self, chat: int) -> int | None:
+        """Up to which message a chat's memory is to reach; None when it needs none yet."""
+        with connection(), snapshot():
+            heads = chat_memories.waiting(chat)
+            answers = [head.number for head in heads if head.role == ASSISTANT]
+            # A token has a byte at least.
+            if not answers or sum(head.size for head in heads) <= self._tokens or not self._is_long(chat, heads):
+                return None
+            return answers[-1]
+
+    def _is_long(self, chat: int, heads: Sequence[Head]) -> bool:
+        """Whether messages have more tokens together than may wait. Needs the snapshot that they were found in."""
+        tokenizer, count = self._runtime.loaded().engine.tokenizer, 0
+        for some in _slices(heads):
+            for spoken in chat_memories.spoken(chat, some):
+                text = text_of(spoken)
+                for begin in range(0, len(text), _COUNTED_AT_ONCE):
+                    piece = text[begin : begin + _COUNTED_AT_ONCE]
+                    count += len(tokenizer.encode(piece, add_special_tokens=False))
+                    if count > self._tokens:
+                        return True
+        return False
+
+    def _put_off(self, chat: int, error: Exception) -> None:
+        pause = self._pauses.get(chat, self._first_pause)
+        self._pauses[chat] = min(2 * pause, LONGEST_PAUSE)
+        log.warning("autosave: a chat's memory failed and is tried again in %g s: %s", pause, _reason(error))
+        with self._changed:
+            self._due[chat] = time.monotonic() + pause
+
+    def _check(self) -> None:
+        if self._ended:
+            raise Unavailable("the server is stopping")
+
+
+def _slices(heads: Sequence[Head]) -> Iterator[Sequence[Head]]:
+    """Messages in parts that have few bytes together, or are one message."""
+    begin, size = 0, 0
+    for place, head in enumerate(heads):
+        if place > begin and size + head.size > _READ_AT_ONCE:
+            yield heads[begin:place]
+            begin, size = place, 0
+        size += head.size
+    yield heads[begin:]
+
+
+def _reason(error: Exception) -> str:
+    """An error in one line; only those that are meant for callers say what they say, for they never hold a message."""
+    if isinstance(error, RemoryError | ServiceError):
+        return " ".join(f"{type(error).__name__}: {error}".split())
+    return type(error).__name__

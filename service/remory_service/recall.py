@@ -1,0 +1,217 @@
+"""Memory for generation: stored texts that a request wants in its prompt, found and put into words.
+
+What is recalled stands in one message between memory and continuation. A text goes in whole or not at all, so a tool's
+result never comes without its call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from remory.compaction.history import without_role
+from remory_service.api.bodies import RecallBody, RecallScope
+from remory_service.authority import Credentials, authorize, name_scope, readable
+from remory_service.errors import BadRequest, NotFound
+from remory_service.histories import Histories
+from remory_service.identity import Caller
+from remory_service.notes import notes_of
+from remory_service.search import Searcher
+from remory_service.store import chats, entries, memories, passages
+from remory_service.store.database import connection, now_ms
+from remory_service.store.entries import VALUE, Place, ScopeVectors
+from remory_service.store.memories import Owner
+from remory_service.store.passages import Collection
+from remory_service.texts import Question, Texts
+
+LEAD = "Recalled from earlier, word for word:"
+_QUERY_CHARACTERS = 2000
+_QUERY_TOKENS = 256
+# More are looked at than are wanted: some may be too long for what is left of the budget.
+_SPARE = 8
+
+
+@dataclass(frozen=True)
+class Recollection:
+    """A text for a prompt. `source`: handle, chat, notes or scope; `name` names it there. `place` orders the texts of a
+    source as they came to be.
+    """
+
+    source: str
+    name: str
+    text: str
+    score: float
+    place: tuple[int, ...] = ()
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """Texts, and the token ids of the message that they make; both empty when nothing was found."""
+
+    ids: list[int] = field(default_factory=list)
+    items: list[Recollection] = field(default_factory=list)
+
+    def shown(self) -> dict[str, Any]:
+        """What an answer's meta_info tells: the texts in the order of the prompt, and the tokens of their message."""
+        names = ("source", "name", "score", "tokens", "text")
+        items = [{name: getattr(item, name) for name in names} for item in self.items]
+        return {"recalled": items, "recalled_tokens": len(self.ids)}
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who wants something recalled, and for which of its memories, if for any."""
+
+    caller: Caller
+    owner: Owner | None = None
+    handle: str | None = None
+
+
+@dataclass(frozen=True)
+class Speech:
+    """How the actor's prompts are written: its tokenizer, the tokens that end a message, and how one message is
+    rendered (`render(text) -> ids`).
+    """
+
+    tokenizer: Any
+    ends: frozenset[int]
+    render: Any
+
+
+class Recaller:
+    """Finds what requests want recalled. Thread-safe."""
+
+    def __init__(self, texts: Texts, searcher: Searcher, kept: Histories):
+        self._texts = texts
+        self._searcher = searcher
+        self._kept = kept
+
+    def recall(self, asker: Asker, asked: RecallBody, prompt: Sequence[int], speech: Speech) -> Recalled:
+        """The texts that fit `asked.query` best, or else the last message of `prompt` (token ids).
+
+        Raises BadRequest for what cannot be asked, NotFound for a chat that is not the caller's, Forbidden for a scope
+        that is another's, Unavailable and EmbedderFailed. Takes connections of its own.
+        """
+        if not (asked.handle or asked.chat or asked.notes or asked.scope):
+            raise BadRequest("recall needs a source: handle, chat, notes or scope")
+        if asked.handle and asker.handle is None:
+            raise BadRequest("recall.handle needs a memory: send its handle")
+        query = asked.query if asked.query is not None else last_message(prompt, speech)
+        if not query.strip():
+            raise BadRequest("recall finds no words to search for: give recall.query")
+        question = self._texts.ask(query.strip()[-_QUERY_CHARACTERS:])
+        return _fitted(self._found(asker, asked, question), asked, speech)
+
+    def _found(self, asker: Asker, asked: RecallBody, question: Question) -> list[Recollection]:
+        """The best of all sources, the best first."""
+        found: list[list[Recollection]] = []
+        if asked.handle:
+            found.append(self._from_history(asker, asked, question))
+        with connection():
+            if asked.chat:
+                found.append(self._from_collection("chat", _memories_of(asker, asked.chat), asked, question))
+            if asked.notes:
+                notes = notes_of(None if asked.notes == "global" else asker.caller.user)
+                found.append(self._from_collection("notes", notes, asked, question))
+            if asked.scope:
+                found.append(self._from_scope(asker, asked.scope, asked.top_k, question))
+        if len(found) == 1:
+            return found[0]
+        return sorted((one for some in found for one in some), key=lambda one: -one.score)
+
+    def _from_history(self, asker: Asker, asked: RecallBody, question: Question) -> list[Recollection]:
+        assert asker.owner is not None and asker.handle is not None
+        collections = memories.histories_of(asker.owner, asker.handle)
+        # In the background that may not have been done yet.
+        self._kept.embed(collections)
+        with connection():
+            hits = self._texts.recall(collections, question, asked.top_k + _SPARE, mode=asked.mode)
+        order = {collection: place for place, collection in enumerate(collections)}
+        return [
+            Recollection(
+                "handle",
+                f"{order[hit.passage.collection]}-{hit.passage.name}",
+                hit.passage.text,
+                hit.score,
+                (order[hit.passage.collection], hit.passage.id),
+            )
+            for hit in hits
+        ]
+
+    def _from_collection(
+        self, source: str, collection: Collection, asked: RecallBody, question: Question
+    ) -> list[Recollection]:
+        known = passages.find_collection(collection)
+        if known is None:
+            return []
+        hits = self._texts.recall([known], question, asked.top_k + _SPARE, mode=asked.mode)
+        return [Recollection(source, hit.passage.name, hit.passage.text, hit.score, (hit.passage.id,)) for hit in hits]
+
+    def _from_scope(self, asker: Asker, named: RecallScope, top_k: int, question: Question) -> list[Recollection]:
+        """Values of a scope, found by the vectors under the same keys, which must be of the embedder's model."""
+        now = now_ms()
+        authority = authorize(asker.caller, Credentials(None, None, None), now)
+        ids = {"session_id": named.session_id, "actor_id": named.actor_id, "root_id": named.root_id}
+        scope = readable(authority, name_scope(authority, named.scope, ids))
+        if scope is None:
+            return []
+        found = self._searcher.search(ScopeVectors(scope.id), question.vector, top_k + _SPARE)
+        return [
+            Recollection("scope", hit.key, text, hit.score)
+            for hit in found.hits
+            if (text := _text_under(scope.id, hit.key, hit.metadata, now)) is not None
+        ]
+
+
+def _memories_of(asker: Asker, chat: str) -> Collection:
+    known = chats.find(asker.caller.user, chat.lower().replace("\0", ""))
+    if known is None:
+        raise NotFound("Chat not found")
+    return known.collection
+
+
+def last_message(prompt: Sequence[int], speech: Speech) -> str:
+    """The text of the last message that ends in these ids, or of the last ids when none does."""
+    stops = [place for place, token in enumerate(prompt) if token in speech.ends]
+    start, stop = 0, len(prompt)
+    if stops:
+        start, stop = stops[-2] + 1 if len(stops) > 1 else 0, stops[-1]
+    ids = list(prompt[start:stop])[-_QUERY_TOKENS:]
+    return without_role(speech.tokenizer.decode(ids, skip_special_tokens=True))
+
+
+def _text_under(scope: int, key: str, metadata: bytes, now: int) -> str | None:
+    """What a scope says under a key: its value, or the `text` in the vector's metadata; None for neither."""
+    held = entries.read(Place(scope, VALUE, key), now)
+    value = json.loads(held.content) if held is not None else json.loads(metadata).get("text")
+    if value is None:
+        return None
+    return f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+
+
+def _fitted(found: Sequence[Recollection], asked: RecallBody, speech: Speech) -> Recalled:
+    """As many as were asked for and fit, the best first to be chosen, the oldest first in the message."""
+    chosen: list[Recollection] = []
+    recalled = Recalled()
+    for one in _unlike(found):
+        if len(chosen) == asked.top_k:
+            break
+        tokens = len(speech.tokenizer.encode(one.text, add_special_tokens=False))
+        wanted = sorted([*chosen, replace(one, tokens=tokens)], key=lambda item: (item.source, item.place))
+        # The whole message counts, and rendering it is the only way to know: templates put words of their own around.
+        ids = speech.render("\n\n".join([LEAD, *(item.text for item in wanted)]))
+        if len(ids) <= asked.max_tokens:
+            chosen, recalled = wanted, Recalled(ids, wanted)
+    return recalled
+
+
+def _unlike(found: Sequence[Recollection]) -> Iterator[Recollection]:
+    """Without those that say the same as a better one."""
+    seen: set[str] = set()
+    for one in found:
+        if one.text not in seen:
+            seen.add(one.text)
+            yield one

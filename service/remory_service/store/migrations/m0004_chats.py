@@ -1,0 +1,45 @@
+"""Chats, their messages, and the memories made of them."""
+
+STATEMENTS = (
+    """
+    CREATE TABLE chat (
+        id {identity},
+        uuid TEXT NOT NULL UNIQUE,
+        user_name TEXT NOT NULL,
+        title {bytes},
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+    )
+    """,
+    "CREATE INDEX chat_user ON chat (user_name, updated_at, id)",
+    """
+    CREATE TABLE chat_memory (
+        id {identity},
+        uuid TEXT NOT NULL UNIQUE,
+        chat_id BIGINT NOT NULL REFERENCES chat (id),
+        passage_id BIGINT NOT NULL UNIQUE REFERENCES passage (id),
+        summary {bytes} NOT NULL,
+        reason TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+    )
+    """,
+    "CREATE INDEX chat_memory_chat ON chat_memory (chat_id, created_at, id)",
+    """
+    CREATE TABLE message (
+        id {identity},
+        uuid TEXT NOT NULL UNIQUE,
+        chat_id BIGINT NOT NULL REFERENCES chat (id),
+        memory_id BIGINT REFERENCES chat_memory (id),
+        role TEXT NOT NULL,
+        parts {bytes} NOT NULL,
+        metadata {bytes} NOT NULL,
+        files {bytes} NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+    )
+    """,
+    "CREATE INDEX message_chat ON message (chat_id, id)",
+    "CREATE INDEX message_memory ON message (memory_id, id)",
+    "CREATE INDEX message_waiting ON message (chat_id, id) WHERE memory_id IS NULL",
+)
