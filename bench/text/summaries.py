@@ -29,7 +29,7 @@ from remory.language.embedder import load_embedder
 from remory.language.summarizer import ActorSummarizer, TextSummary, Turn
 
 DATA = Path(__file__).parent / "data" / "dialogues.json"
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_NUMBER = re.compile(r"(?<![\w.,:])\d+(?:[.,:]\d+)*(?!\w)")
 
 
 @dataclass(frozen=True)

@@ -120,14 +120,31 @@ def actor_revision(folder: Path) -> str:
     stated = folder / _NAME_FILE
     if stated.is_file():
         facts = json.loads(stated.read_text())
-        if facts.get("weights_sha256") == _file_digest(folder / _WEIGHTS):
+        if facts.get("weights_sha256") == file_digest(folder / _WEIGHTS):
             return facts["revision"]
     digest = hashlib.sha256()
     parts = [*(folder / name for name in _BEHAVIOUR), *sorted(folder.glob("*.safetensors"))]
     for part in parts:
         if part.is_file():
-            digest.update(f"{part.name}:{_file_digest(part)}\n".encode())
+            digest.update(f"{part.name}:{file_digest(part)}\n".encode())
     return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 (hex) of a file, remembered by its path, size and modification time."""
+    facts = path.stat()
+    key = hashlib.sha256(f"{path.resolve()}:{facts.st_size}:{facts.st_mtime_ns}".encode()).hexdigest()
+    note = cache_folder() / "digests" / key
+    if note.is_file():
+        return note.read_text()
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    note.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(dir=note.parent)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(digest)
+    Path(scratch).rename(note)
+    return digest
 
 
 def _embedded_source() -> Path:
@@ -165,8 +182,8 @@ def _convert_embedded(source: Path, folder: Path) -> None:
         _embedded_tokenizer(source).save_pretrained(made)
         facts = {
             "name": EMBEDDED_NAME,
-            "revision": _file_digest(source),
-            "weights_sha256": _file_digest(made / _WEIGHTS),
+            "revision": file_digest(source),
+            "weights_sha256": file_digest(made / _WEIGHTS),
         }
         (made / _NAME_FILE).write_text(json.dumps(facts))
         made.rename(folder)
@@ -183,22 +200,6 @@ def _embedded_tokenizer(source: Path) -> Any:
     )
     tokenizer.model_max_length = _EMBEDDED_CONTEXT
     return tokenizer
-
-
-def _file_digest(path: Path) -> str:
-    facts = path.stat()
-    key = hashlib.sha256(f"{path.resolve()}:{facts.st_size}:{facts.st_mtime_ns}".encode()).hexdigest()
-    note = cache_folder() / "digests" / key
-    if note.is_file():
-        return note.read_text()
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    note.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=note.parent)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(digest)
-    Path(scratch).rename(note)
-    return digest
 
 
 @contextmanager

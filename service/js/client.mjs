@@ -164,8 +164,8 @@ export class Client {
    * With `handle`, `inputIds` are only the tokens after the memory. Other options go into the body (`returnLogprob`,
    * `rid`, …).
    * @param {string | string[] | null} text
-   * @param {{inputIds?: Numbers | Numbers[], samplingParams?: object, handle?: string} & RequestOptions} [options]
-   *   `samplingParams` as the service names them: {max_new_tokens, temperature, …}
+   * @param {{inputIds?: Numbers | Numbers[], samplingParams?: object, handle?: string, recall?: object} & RequestOptions} [options]
+   *   `samplingParams` and `recall` as the service names their fields: {max_new_tokens, temperature, …}
    */
   async generate(text, options = {}) {
     const [request, body] = generation(text, options);
@@ -403,7 +403,7 @@ class Exchange {
       return `${this.#where} sent nothing for too long; give a longer timeout, or stream`;
     }
     if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "UND_ERR_CONNECT_TIMEOUT"].includes(reason)) {
-      return `no Remory service answers at ${this.#where}; start one with \`remory serve\`, or give the URL of a running one`;
+      return `no Remory service answers at ${this.#where}; start one with "remory serve", or give the URL of one`;
     }
     return `the connection to ${this.#where} failed: ${error?.cause?.message || error?.message || error}`;
   }
@@ -583,8 +583,8 @@ export class Scope {
   }
 
   /**
-   * The closest vectors by cosine among those of the query's dimension: {items, scanned, strategy, dimension}, each item
-   * {key, revision, metadata, score}, by score descending.
+   * The closest vectors by cosine among those of the query's dimension: {items, scanned, strategy, dimension}, each
+   * item {key, revision, metadata, score}, by score descending.
    * @param {Iterable<number>} query
    * @param {{topK?: number, filters?: object, strategy?: "linear" | "hnsw"} & RequestOptions} [options] `filters`: what
    *   top-level metadata must equal, all of it; applied before the `topK` are chosen
@@ -611,8 +611,8 @@ export class Scope {
  * value, value_omitted}. Made by `changes()` of a scope or of the whole memory.
  *
  * Iterating ends when everything has been handed out, or with `follow` never; iterating again goes on from `cursor`.
- * `cursor` is the sequence of the last change handed out: keep it once that change is dealt with, and start another feed
- * from it. `oldestSequence`: the oldest change that the service still has, null before the first request.
+ * `cursor` is the sequence of the last change handed out: keep it once that change is dealt with, and start another
+ * feed from it. `oldestSequence`: the oldest change that the service still has, null before the first request.
  */
 export class ChangeFeed {
   #client;
@@ -629,8 +629,8 @@ export class ChangeFeed {
    * @param {boolean} [options.follow] wait for further changes
    * @param {number} [options.poll] how often to look for them
    * @param {number} [options.patience] how long a server that is away is asked again
-   * @param {() => any} [options.resnapshot] called when the changes after the cursor are gone: read the state anew there,
-   *   and the feed goes on with the oldest change there is. Without it CursorExpired is thrown.
+   * @param {() => any} [options.resnapshot] called when the changes after the cursor are gone: read the state anew
+   *   there, and the feed goes on with the oldest change there is. Without it CursorExpired is thrown.
    */
   constructor(client, context, options) {
     const names = ["after", "prefix", "pageSize", "follow", "poll", "patience", "resnapshot"];
@@ -671,8 +671,9 @@ export class ChangeFeed {
     this.oldestSequence = page.oldest_sequence;
     if (page.next_cursor >= this.cursor) return page;
     // What was read after the backup is gone, and its numbers are given to other changes.
-    const reason = `the changes end at ${page.next_cursor}, before the cursor ${this.cursor}: an older store was restored`;
-    return this.#beginAnew(reason, { fields: { oldest_sequence: page.oldest_sequence } });
+    const places = `the changes end at ${page.next_cursor}, before the cursor ${this.cursor}`;
+    const fields = { oldest_sequence: page.oldest_sequence };
+    return this.#beginAnew(`${places}: an older store was restored`, { fields });
   }
 
   async #beginAnew(reason, { status, detail, requestId, fields }) {
@@ -768,8 +769,8 @@ export class Lease {
 
   /**
    * Run `work(signal)` while the lease is renewed in the background, then release it; gives what `work` gives. A server
-   * that is away is asked again until the lease must be over. When the lease is lost `signal` is aborted, with the error
-   * as its reason; what to do then is up to `work`.
+   * that is away is asked again until the lease must be over. When the lease is lost `signal` is aborted, with the
+   * error as its reason; what to do then is up to `work`.
    * @template T
    * @param {(signal: AbortSignal) => T | Promise<T>} work
    * @returns {Promise<T>}
@@ -886,8 +887,8 @@ export class Chats {
   }
 
   /**
-   * `POST /api/chats/{id}/memories`: let the service sum up the messages that no memory has yet; the new memory. Rejects
-   * with InvalidRequest unless there are messages of both user and assistant among them.
+   * `POST /api/chats/{id}/memories`: let the service sum up the messages that no memory has yet; the new memory.
+   * Rejects with InvalidRequest unless there are messages of both user and assistant among them.
    * @param {string} chatId
    * @param {{reason?: Reason, messageId?: string, asOf?: Date | string} & RequestOptions} [options] only messages up to
    *   and including `messageId`, or up to the time `asOf`
@@ -938,9 +939,9 @@ export class Chats {
     const items = [];
     let page;
     do {
-      const asked = { limit: Math.min(limit - items.length, LARGEST_PAGE), offset: offset + items.length };
+      const query = `limit=${Math.min(limit - items.length, LARGEST_PAGE)}&offset=${offset + items.length}`;
       const headers = { Accept: "application/hal+json" };
-      page = await this.#client.call("GET", `${path}?${new URLSearchParams(asked)}`, null, { ...request, headers });
+      page = await this.#client.call("GET", `${path}?${query}`, null, { ...request, headers });
       items.push(...page._embedded[name]);
     } while (page._links.next && items.length < limit);
     return items;
@@ -973,9 +974,9 @@ export class Notes {
    * A list of the notes closest to the query by meaning, the closest first: {id, content, metadata, score}.
    * @param {string} query
    * @param {{topK?: number, filter?: object, mode?: "hybrid", scope?: "user" | "global", targetUserId?: string} &
-   *   RequestOptions} [options] `filter`: what metadata must equal, all of it; a dotted name reaches into nested objects,
-   *   a list means any of its values; applied before the `topK` (3) are chosen. `hybrid` also ranks by the words
-   *   themselves
+   *   RequestOptions} [options] `filter`: what metadata must equal, all of it; a dotted name reaches into nested
+   *   objects, a list means any of its values; applied before the `topK` (3) are chosen. `hybrid` also ranks by the
+   *   words themselves
    */
   async recall(query, { topK, filter, mode, ...options } = {}) {
     const params = given({ queryText: query, topK, filter, mode });

@@ -25,12 +25,12 @@ def remory(*arguments, **environment):
 
 def test_help_names_every_command_and_no_other():
     text = remory("--help").stdout
-    for command in ("serve", "demo", "doctor", "keys"):
+    for command in ("serve", "demo", "mcp", "reembed", "doctor", "keys"):
         assert f"\n    {command} " in text
     assert "train" not in text
 
 
-@pytest.mark.parametrize("command", [["serve"], ["demo"], ["doctor"], ["keys"], ["keys", "add"], ["keys", "revoke"]])
+@pytest.mark.parametrize("command", [["serve"], ["demo"], ["mcp"], ["reembed"], ["doctor"], ["keys"], ["keys", "add"], ["keys", "revoke"]])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as caught:
         main([*command, "--help"])

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from remory.actors import _file_digest as file_digest
+from remory.actors import file_digest
 from remory.errors import EmbedderFailed, InvalidInput
 from remory.language.endpoint import Endpoint, EndpointFailed
 

@@ -27,13 +27,19 @@ _ALIKE = 0.72
 
 _SENTENCE_END = re.compile(r"(?<=[.!?\u2026])[\"'\u201d\u2019)\]*]{0,3}\s+|(?<=[\u3002\uff01\uff1f\u061f\u06d4])\s*")
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|approx|incl|excl|no|nr|fig|min|max|ca|cf|resp|dept|est|[A-Z])\.$", re.IGNORECASE
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|approx|incl|excl|nr|fig|ca|cf|resp|dept|[A-Z])\.$", re.IGNORECASE
 )
 _CLAUSE_END = re.compile(
     r"(?<=[;:])\s+|(?<=,)\s+(?=(?:and|but|so|then|which|because|while)\s)|\s+[\u2013\u2014-]{1,2}\s+"
 )
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _ITEM = re.compile(r"\s{0,12}(?:[-*+\u2022\u2023\u25e6]|\(?\d{1,3}[.)]|\[[ xX]\])\s+(?:\[[ xX]\]\s+)?")
+# A command, a line of a log or of a search's output, a setting, a line of JSON or of a program.
+_CODE_LINE = re.compile(
+    r"\s*(?:[$%] ?[a-z][\w./-]* |[\w./-]{2,120}:\d+:|(?:\w{1,40}Error|Traceback|FAILED|PASSED|ERROR"
+    r"|WARN(?:ING)?|INFO"
+    r"|DEBUG|assert|import|def|SELECT|GET|POST)\b[ :(]|[\w.-]{1,60} ?= ?[^\s]{1,80}$|[{}\]]|\[[{\"]|</?\w{1,20}[ >]|=+ )",
+)
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
 _RULE = re.compile(r"[\s|:=_*+-]*")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]{1,300}?)(?<=\S)\1(?![\w*])")
@@ -46,11 +52,18 @@ _LEAD_IN = re.compile(
     r"|makes sense"
     r"|sounds good|good (?:point|idea|question|call|catch)|hi(?: there| team| all)?|hello|hey|sorry|wait|then"
     r"|now|anyway"
-    r"|please note that|note that|just to confirm|to confirm|for the record|in that case)(?:\s*[,!:;.\u2014]+"
+    r"|please note that|note that|just to confirm|to confirm|for the record|in that case|ha(?:ha)?|oops|ugh|huh"
+    r"|ah|morning|good morning|welcome)(?:\s*[,!:;.\u2014]+"
     r"|\s+[-\u2013])\s+",
     re.IGNORECASE,
 )
 _CONJUNCTION = re.compile(r"(?:and|but|also|then|so)\s+(?!that\b|far\b|on\b|as\b)(?=\w)", re.IGNORECASE)
+_AGREEMENT = re.compile(
+    r"(?:ok(?:ay)?,? |good,? |fine,? |right,? |yes,? )?(?:agreed|decided|deal|settled|approved"
+    r"|that's (?:decided|settled"
+    r"|agreed)|we (?:all )?agree|it's (?:decided|settled))(?: then)?[.!:]$",
+    re.IGNORECASE,
+)
 _AGREED_LEAD_IN = re.compile(
     r"(?:(?:(?:we|i|the team)(?:'ve| have)? (?:(?:all|both|finally|now|just) )?(?:decided|agreed|chose) (?:to"
     r"|that|on)"
@@ -81,6 +94,9 @@ _DECISION = re.compile(
     r"|adopt(?:ing)?|drop(?:ping)?|standardi[sz]e on|settl(?:e|ing) (?:on|for)|keep(?:ing)?)\b"
     r"|\b(?:is|are|was|were|been) (?:now )?(?:final|approved|settled|decided|agreed)\b|\bgo(?:ing)? with\b"
     r"|\bsettled on\b"
+    r"|\bfrom now on\b|\bit is,? then\b|\bwe (?:all )?(?:keep|take|drop|stay with|stick (?:to|with)|go (?:with"
+    r"|for)|leave|choose"
+    r"|skip|postpone|switch|won't|will not)\b|\bthen we (?:do|don't|use|leave|start|stop|write|wait|put|make|let)\b"
     r"|\bfinal (?:decision|answer|choice)\b|\bthe (?:plan|choice) is\b",
     re.IGNORECASE,
 )
@@ -151,7 +167,8 @@ _NOISE = re.compile(
     r"|luck|to know)"
     r"|makes sense|will do|bye|goodbye|see you|ok(?:ay)?|yes|no|done|understood|noted|right|agreed|exactly"
     r"|correct|welcome"
-    r"|is there anything|anything else|would you like|do you (?:want|need)|here(?:'s| is| are)|i can help"
+    r"|is there anything|anything else|sorry|i'm sorry|i apologi[sz]e|would you like|do you (?:want|need)"
+    r"|here(?:'s| is| are)|i can help"
     r"|i'd be happy"
     r"|one moment|take care|that(?:'s| is) (?:great|good|fine|it|all|right|correct|helpful)|that helps)\b",
     re.IGNORECASE,
@@ -182,7 +199,18 @@ _DAYS_SHORT = frozenset(("mon", "tue", "wed", "thu", "fri", "sat", "sun"))
 _MONTHS_SHORT = frozenset(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"))
 _QUOTED = re.compile(r"[\"\u201c\u00ab]([^\"\u201c\u201d\u00ab\u00bb\n]{2,60})[\"\u201d\u00bb]|`([^`\n]{2,80})`")
 _PLAIN_START = re.compile(r"[a-z]+(?:'[a-z]+)?(?=[\s,;:.!?]|$)")
-_UNITS = frozenset(("seconds", "minutes", "hours", "days", "weeks", "months", "years", "euros", "dollars", "percent"))
+_IDLE_TOPIC_WORDS = (
+    "second seconds minute minutes hour hours day days week weeks month months year years euro euros dollars percent "
+    "today tomorrow yesterday tonight morning evening night noon time times late later early fine good better "
+    "best bad "
+    "nice great hear sorry look looks come comes came back new old big small long short first last next two "
+    "three four "
+    "five six seven eight nine ten passed failed change changes changed way lot bit part kind case idea point "
+    "question "
+    "answer help message please right left number numbers people person someone everyone work works worked "
+    "possible able"
+)
+_IDLE_TOPICS = frozenset(_IDLE_TOPIC_WORDS.split())
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z-]+")
 _END_MARK = re.compile(r"[.!?\u2026:;\u3002\uff01\uff1f\u061f][\"'\u201d\u2019)\]`*]*$")
 
@@ -270,8 +298,12 @@ def read_sentences(messages: Sequence[Message]) -> list[Sentence]:
     found: list[Sentence] = []
     for message in messages:
         before = len(found)
+        agreed = False
         for text in sentences_of(message.text):
             sentence = _sentence(text, message, len(found), capitals)
+            if agreed and not sentence.kinds & {QUESTION, NOISE, DECISION} and len(text.split()) >= 3:
+                sentence = replace(sentence, kinds=sentence.kinds - {ACTION} | {DECISION}, weight=sentence.weight + 1.2)
+            agreed = _AGREEMENT.match(text) is not None
             found.append(replace(sentence, needs=_needed(sentence, found, before)))
     return found
 
@@ -287,10 +319,10 @@ def sentences_of(text: str) -> Iterator[str]:
         if kind == "code":
             items.append(f"`{line}`")
             continue
-        yield from _listed(heading, items)
-        heading, items = "", []
         if not line:
             continue
+        yield from _listed(heading, items)
+        heading, items = "", []
         pieces = list(_split(line))
         if pieces and pieces[-1].endswith(":"):
             heading = pieces.pop()
@@ -319,10 +351,11 @@ def entities_of(sentences: Sequence[Sentence], grounds: grounding.Grounds, limit
 def phrases_of(sentence: Sentence) -> Iterator[str]:
     """Runs of one to three words without stop words or numbers, which may be topics."""
     run: list[str] = []
-    for token in (*sentence.text.split(), "."):
+    plain = "" if sentence.text.startswith("`") else sentence.text
+    for token in (*plain.split(), "."):
         word = token.strip("()[]\"'`*\u201c\u201d,;:.!?\u2026")
         small = word.lower().replace("\u2019", "'")
-        usable = 2 < len(word) <= 24 and small not in STOP_WORDS and small not in _UNITS
+        usable = 2 < len(word) <= 24 and small not in STOP_WORDS and small not in _IDLE_TOPICS
         if usable and small.replace("-", "").isalpha() and not any(grounding.calendar_words(f"1 {small}")):
             run.append(small if _PLAIN_WORD.fullmatch(word) else word)
         else:
@@ -451,7 +484,7 @@ class Selection:
     def take(self, characters: int, count: int, kind: str | None = None) -> list[Sentence]:
         """Up to `count` more sentences of `kind` (None: any), together at most `characters` long, in their order."""
         left = characters
-        told = set(self._taken) if kind is None else set()
+        told = set(self._taken)
         chosen: list[int] = []
         open_places = [
             place
@@ -540,6 +573,7 @@ class Selection:
             and sentence.order not in self._outdated
             and len(sentence.text) <= characters
             and not sentence.text.startswith("`")
+            and sentence.text.count("`") < 4
         ]
 
     def with_needed(self, sentence: Sentence) -> list[Sentence]:
@@ -653,6 +687,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             continue
         elif not line.strip() or _RULE.fullmatch(line):
             yield "", "text"
+        elif _CODE_LINE.match(line) is not None:
+            yield from _code([line])
         elif (item := _ITEM.match(line)) is not None:
             yield _unmarked(line[item.end() :]), "item"
         else:
@@ -713,15 +749,16 @@ def _sentence(raw: str, message: Message, order: int, capitals: frozenset[str]) 
     text = raw
     while (lead := _LEAD_IN.match(text) or _CONJUNCTION.match(text)) is not None and lead.end() < len(text):
         text = text[lead.end() :]
-    text = _ended(_capitalized(text))
+    text = text if text.startswith("`") and text.endswith("`") else _ended(_capitalized(text))
+    code = text.startswith("`")
     form = grounding.normalized(text)
     found_names = tuple(dict.fromkeys(grounding.names(raw, capitals))) if _is_plain(raw) else ()
     marked = {grounding.normalized(one) for one in (*found_names, *(a or b for a, b in _QUOTED.findall(raw)))}
     inside = {number for name in marked for number in grounding.numbers(name)}
     values = marked | set(grounding.calendar_words(form)) | (set(grounding.numbers(text)) - inside)
     words = frozenset(grounding.stem(word) for word in grounding.words_of(text) if word not in STOP_WORDS)
-    kinds = frozenset(_kinds(raw, text, values))
-    weight = _weight(kinds, message.role, len(words))
+    kinds = frozenset(_kinds(raw, text, values)) if not code else frozenset[str]()
+    weight = _weight(kinds, message.role, len(words)) - 1.2 * code - 0.6 * (not values and len(words) <= 3)
     if not _is_plain(text) or not (words or values):
         kinds, weight = kinds | {NOISE}, -5.0
     return Sentence(

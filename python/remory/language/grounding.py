@@ -60,7 +60,7 @@ _SPECIAL_NAMES = [
     for pattern in (
         r"[a-z][a-z0-9+.-]{1,15}://[^\s<>\"]{2,}",  # address
         r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{2,24}){1,4}",  # mail address
-        r"(?:~|\.{1,2})?(?:/[\w.@%+~{}:-]+){1,20}/?",  # path from a root
+        r"(?:~|\.{1,2})?(?:/[\w.@%+~{}-]+){1,20}/?",  # path from a root
         r"[A-Za-z]:\\[^\s<>\"|?*]+",
         r"[\w.@-]+(?:/[\w.@*{}-]+){2,20}/?",  # path from here
         r"[\w.@-]+/(?:[\w@-]+\.[\w.@-]+|)",
@@ -92,7 +92,8 @@ _RELEASE = re.compile(r"\d{1,2}|\d{1,4}(?:\.\d{1,4}){1,3}")
 _NO_NAME_WORDS = (
     "I OK NO YES FYI TODO ASAP EOD COB ETA TBD TBA TL DR TLDR NB PS IMO IMHO BTW WIP AM PM UTC CET GMT EST PST "
     "NOT AND OR "
-    "ALL ONLY NEVER ALWAYS MUST KB MB GB TB KIB MIB GIB MS HZ GHZ EUR USD GBP AKA IE EG VS "
+    "ALL FAILED PASSED ERROR WARNING WARN INFO DEBUG NONE NULL TRUE FALSE None True False "
+    "ONLY NEVER ALWAYS MUST KB MB GB TB KIB MIB GIB MS HZ GHZ EUR USD GBP AKA IE EG VS "
     "The A An This That These Those It Its He She We You They My Your Our Their His Her If When While Then So "
     "But And Or "
     "Yes No Ok Okay Sure Thanks Thank Please Hi Hello Hey Also Now Here There What Why How Where Who Which Let Lets "
@@ -108,6 +109,7 @@ _NO_NAMES = frozenset(_NO_NAME_WORDS.split()) | {
     name[:length].capitalize() for name in (*_MONTHS, *_DAYS) for length in (3, len(name))
 }
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*)=")
+_LINE_NUMBER = re.compile(r"(?<=\w):\d+(?::.*)?$")
 _OPENING = "([{<\"'`*\u00ab\u201c\u2018\u201e"
 _CLOSING = ")]}>\"'`*\u00bb\u201d\u2019,;:!?\u2026."
 _ENDS_PHRASE = re.compile(r"[,;:!?.)\]}>\"\u201d\u2026]$")
@@ -266,6 +268,8 @@ def _bare(token: str) -> str:
     word = word.replace("\u2019", "'").removesuffix("'s")
     if (setting := _SETTING.match(word)) is not None:
         word = setting[1]
+    if "/" in word and "://" not in word:
+        word = _LINE_NUMBER.sub("", word)
     return word if len(word) <= _LONGEST_NAME else ""
 
 

@@ -32,13 +32,14 @@ EMBEDDED_SENTENCES = 1_000
 PARTS = 6
 
 # Of the characters of the chat: a short one can be shortened less.
-_L1_SHARE, _L1_LEAST = 0.45, 400
-_LIST_SHARE = 0.3
+_L1_SHARE, _L1_LEAST = 0.38, 300
+_LIST_CHARACTERS = 2_400
+_HEADINGS_CHARACTERS = 60
 _LONGEST_ITEM = 300
 # About 1,200 tokens.
 _PART_CHARACTERS = 4_800
 _ENDPOINT_PART_CHARACTERS = 24_000
-_OVERVIEW = 3
+_OVERVIEW = 2
 _EMBED_AT_ONCE = 32
 _LOOK_SECONDS = 0.2
 _TRIES = 3
@@ -189,17 +190,14 @@ class Digest:
         self._vectors = _embedded(embedder, [sentence.text for sentence in self._sentences], check)
         self._outdated = extraction.outdated_values(self._sentences, self._vectors)
         check()
-        self._selection = Selection(self._sentences, self._vectors, self._outdated)
+        self._selection = self._selecting()
         self.essence = self._essence()
         self.overview = self._overview()
         self._limit = min(L1_CHARACTERS, _L1_LEAST + int(_L1_SHARE * self._characters))
-        self._decided = self._listed(DECISION, DECISIONS)
-        self._to_do = self._listed(ACTION, ACTIONS)
-        self.decisions = self._items(self._decided)
-        self.actions = self._items(self._to_do)
+        self.decisions = self._items(self._of_kind(DECISION, DECISIONS))
+        self.actions = self._items(self._of_kind(ACTION, ACTIONS))
         self.entities = extraction.entities_of(self._read, self.grounds, ENTITIES)
         self.topics = self._topics(embedder, check)
-        self._selection.tell(self.overview)
 
     @property
     def l2(self) -> str:
@@ -232,16 +230,22 @@ class Digest:
     def markdown(self, overview: Sequence[str]) -> str:
         """l1: the overview, then details, decisions and actions as lists."""
         lead = " ".join(overview) or self.l2
-        sections = [("Overview", lead)]
-        left = self._limit - len(lead)
-        for name, items in (("Decisions", self.decisions), ("Actions", self.actions)):
-            if items:
-                sections.append((name, "\n".join(f"- {item}" for item in items)))
-                left -= len(sections[-1][1]) + len(name) + 6
-        details = self._details(left)
-        if details:
-            sections.insert(1, ("Details", "\n".join(f"- {line}" for line in details)))
-        return "\n\n".join(f"## {name}\n{body}" for name, body in sections)
+        selection = self._selecting()
+        selection.tell(self.overview)
+        told = selection.take(self._limit - len(lead) - _HEADINGS_CHARACTERS, L1_CHARACTERS)
+        decided = [sentence for sentence in told if DECISION in sentence.kinds]
+        to_do = [sentence for sentence in told if ACTION in sentence.kinds]
+        details = [sentence for sentence in told if not sentence.kinds & {DECISION, ACTION}]
+        shown = {sentence.order for sentence in (*self.overview, *decided, *to_do)}
+        sections = {
+            "Details": self._bullets(details, shown),
+            "Decisions": self._items(decided),
+            "Actions": self._items(to_do),
+        }
+        lists = (
+            "## " + name + "\n" + "\n".join(f"- {line}" for line in lines) for name, lines in sections.items() if lines
+        )
+        return "\n\n".join((f"## Overview\n{lead}", *lists))
 
     def message_parts(self, characters: int) -> list[list[dict[str, Any]]]:
         """The messages in at most PARTS parts of about `characters`: the newest, and those nearest to the "
@@ -300,8 +304,11 @@ class Digest:
         outcome = self._selection.outcome(L2_CHARACTERS // 2, opening)
         return [sentence for sentence in (opening, outcome) if sentence is not None]
 
-    def _listed(self, kind: str, count: int) -> list[Sentence]:
-        return self._selection.take(int(self._limit * _LIST_SHARE), count, kind)
+    def _selecting(self) -> Selection:
+        return Selection(self._sentences, self._vectors, self._outdated)
+
+    def _of_kind(self, kind: str, count: int) -> list[Sentence]:
+        return self._selecting().take(_LIST_CHARACTERS, count, kind)
 
     def _items(self, sentences: Sequence[Sentence]) -> tuple[str, ...]:
         items = []
@@ -311,11 +318,11 @@ class Digest:
             items.append(" ".join((*needed, own)))
         return tuple(dict.fromkeys(item for item in items if len(item) <= _LONGEST_ITEM))
 
-    def _details(self, characters: int) -> list[str]:
+    def _bullets(self, sentences: Sequence[Sentence], shown: set[int]) -> list[str]:
+        """Lines with the sentences, each with the one that it needs; `shown` are orders of what stands elsewhere."""
         lines: list[str] = []
-        shown: set[int] = {sentence.order for sentence in (*self.overview, *self._decided, *self._to_do)}
         last = None
-        for sentence in self._selection.take(max(characters - 14, 0), 200):
+        for sentence in sentences:
             group = self._selection.with_needed(sentence)
             if sentence.order in shown:
                 continue

@@ -106,3 +106,16 @@ test("an agent works for a user", async () => {
   await assert.rejects(notesOf("agent").save("a"), { name: "InvalidRequest", code: "invalid_params" });
   await notesOf("agent").delete(id, forPlanner);
 });
+
+test("a generation recalls what a note says", async () => {
+  const client = newClient({ user: unique("user") });
+  await client.notes.save("The night watch uses channel 17.");
+  const answer = await client.generate("Which channel does the night watch use?", {
+    samplingParams: { temperature: 0, max_new_tokens: 2 },
+    recall: { notes: "user", top_k: 1 },
+  });
+  assert.deepEqual(
+    answer.meta_info.recalled.map((item) => item.text),
+    ["The night watch uses channel 17."],
+  );
+});

@@ -1,8 +1,8 @@
 /** Scoped memory, its changes and leases against the real server. */
 
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 
 import {
@@ -316,21 +316,22 @@ test("a worker under a lease", async () => {
   await planner.session(step.sessionId).write("goal", "green");
   const lease = await planner.lease(step);
   const worker = keyed("worker", lease);
+  const key = unique("result");
   assert.equal((await worker.session().read("goal")).value, "green");
   for (const [number, scope] of [worker.session(), worker.workflow(), worker.actor(), worker.shared].entries()) {
-    await scope.write("result", number);
+    await scope.write(key, number);
   }
   await assert.rejects(worker.session("elsewhere").read("goal"), { name: "Forbidden", code: "forbidden" });
   const seen = await collect(worker.changes());
   assert.deepEqual(
-    seen.filter((one) => one.key === "result").map((one) => one.value),
+    seen.filter((one) => one.key === key).map((one) => one.value),
     [0, 1, 2, 3],
   );
   assert.deepEqual(
     (await collect(worker.session().changes())).map((one) => one.value),
     ["green", 0],
   );
-  assert.equal((await planner.actor(step.actorId).read("result")).value, 2);
+  assert.equal((await planner.actor(step.actorId).read(key)).value, 2);
   assert.equal(await lease.release(), true);
   assert.equal(await lease.release(), false);
   await assert.rejects(worker.session().read("goal"), { name: "Forbidden", code: "lease_expired" });

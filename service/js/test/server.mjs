@@ -87,7 +87,7 @@ export async function unansweredURL() {
   return `http://127.0.0.1:${port}`;
 }
 
-/** A line to the server that gives the bytes of its answers to `carry(bytes, socket)`; its URL. It ends with the test. */
+/** A line to the server that gives the bytes of answers to `carry(bytes, socket)`; its URL. It ends with the test. */
 export async function startLine(test, carry) {
   const { hostname, port } = new URL(URL_OPEN);
   const sockets = new Set();

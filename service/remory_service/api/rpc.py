@@ -60,7 +60,8 @@ def _mismatch(places: list[BodyPlace]) -> ServiceError:
         return BadRequest("method: the name of a method is needed")
     # The first step is the method.
     where = ".".join(str(step) for step in loc[1:_SHOWN_LOC])
-    return InvalidParams(f"{where}: {message.removeprefix('Value error, ')}")
+    told = "must be an object" if kind in ("model_type", "dict_type") else message.removeprefix("Value error, ")
+    return InvalidParams(f"{where}: {told}")
 
 
 # A text and metadata of nothing but commas, with room for a filter.
@@ -151,7 +152,7 @@ def _measured(value: dict[str, Any], field: str, largest: int) -> bytes:
     except NotFinite as error:
         raise InvalidParams(f"{field}: {error}") from error
     if size > largest:
-        raise InvalidParams(f"{field} may have {largest} canonical bytes, this has {size}")
+        raise InvalidParams(f"{field}: may have {largest} canonical bytes, this has {size}")
     return data
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, RootModel
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    RootModel,
+    WithJsonSchema,
+)
 
 LONGEST_TEXT = 65536
 LONGEST_USER = 256
@@ -44,6 +53,15 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _offset(value: Any) -> str | int:
+    whole = _whole(value)
+    if isinstance(whole, str):
+        return _uuid(whole)
+    if isinstance(whole, bool) or not isinstance(whole, int) or not 0 <= whole <= _LARGEST:
+        raise ValueError(f"must be the id of a memory, or a number from 0 to {_LARGEST}")
+    return whole
+
+
 def _filter(conditions: dict[str, Any]) -> dict[str, Any]:
     longest = max((len(key.encode()) for key in conditions), default=0)
     if longest > LONGEST_FILTER_KEY:
@@ -56,7 +74,11 @@ NoteId = Annotated[str, AfterValidator(_uuid), Field(json_schema_extra={"format"
 UserName = Annotated[str, AfterValidator(_user)]
 NoteScope = Literal["user", "global"]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=100)]
-Skip = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=_LARGEST)]
+Offset = Annotated[
+    str | int,
+    PlainValidator(_offset),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "uuid"}, {"type": "integer", "minimum": 0}]}),
+]
 
 
 class RpcPart(BaseModel):
@@ -107,7 +129,7 @@ class DeleteMemoryParams(MemoryParams):
 
 class ListMemoriesParams(MemoryParams):
     limit: Count | None = Field(default=None, description="Default 10.")
-    offset: NoteId | Skip | None = Field(
+    offset: Offset | None = Field(
         default=None, description="The id of the memory that begins the page, or how many are left out before it."
     )
 

@@ -1,0 +1,226 @@
+"""Memories that chats get by themselves, on both databases, with a small actor's tokens and a real endpoint."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from remory_service.app import create_app
+from remory_service.autosave import Autosave
+from remory_service.config import Config
+from remory_service.runtime import Runtime
+from remory_service.store import chats
+from remory_service.store.database import close_store, connection
+from tests.language.test_endpoint import Peer, Reply, Request
+from tests.service.api.test_chat_memories import (
+    completion,
+    endpoint,
+    memories_of,
+    peer,
+    post,
+    runtime,
+    said_to,
+    served,
+    summary,
+    taken,
+    talk,
+)
+from tests.service.api.test_chats import PLAIN, Clock, Routes, clock, config
+from tests.service.conftest import StartServer
+
+__all__ = ["clock", "config", "endpoint", "peer", "runtime"]
+
+SECONDS = 20
+LONG = "The build machine takes 41 seconds and three tests fail in the parser. " * 4
+
+
+class Chats:
+    """An application whose autosave runs, and the routes of a user of it."""
+
+    def __init__(self, autosave: Autosave, routes: Routes):
+        self.autosave, self.routes = autosave, routes
+
+    def memories(self, chat: str) -> list[dict[str, Any]]:
+        return self.routes("GET", f"chats/{chat}/memories", **PLAIN)
+
+    def wait_for_memories(self, chat: str, count: int = 1) -> list[dict[str, Any]]:
+        wait_for(lambda: len(self.memories(chat)) >= count)
+        return self.memories(chat)
+
+    def settle(self) -> None:
+        """Wait until a chat that was told of later has its memory: what came before was looked at by then."""
+        last = talk(self.routes, LONG, LONG)
+        self.wait_for_memories(last)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come in {SECONDS} s"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def begin(config: Config, clock: Clock, runtime: Runtime, peer: Peer) -> Iterator[Callable[..., Chats]]:
+    """Makes applications with an autosave of so many tokens, which begin at once unless told to wait."""
+    begun: list[Chats] = []
+
+    def make(tokens: int = 100, start: bool = True, first_pause: float = 5.0) -> Chats:
+        app = create_app(config, runtime, clock)
+        autosave = Autosave(runtime, app.extensions["remory_remembering"], tokens, first_pause)
+        app.extensions["remory_autosave"] = autosave
+        begun.append(Chats(autosave, Routes(app.test_client()).as_user(f"user-{time.monotonic_ns()}")))
+        if start:
+            autosave.start()
+        return begun[-1]
+
+    yield make
+    for one in begun:
+        one.autosave.close()
+        # Or the next test's would begin with them.
+        for chat in one.routes("GET", "chats", **PLAIN):
+            one.routes("DELETE", f"chats/{chat['id']}")
+    close_store()
+
+
+def test_a_chat_that_is_over_gets_a_memory_by_itself(begin: Callable[..., Chats]) -> None:
+    made = begin()
+    chat = talk(made.routes, "Which port?", "Port 8421.")
+    made.settle()
+    assert made.memories(chat) == []
+    talk(made.routes, LONG, LONG, chat=chat)
+    (memory,) = made.wait_for_memories(chat)
+    assert (memory["reason"], memory["messageCount"]) == ("autosave", 4)
+    assert taken(made.routes, chat) == [memory["id"]] * 4
+
+
+def test_a_question_waits_for_its_answer(begin: Callable[..., Chats]) -> None:
+    made = begin()
+    questions = talk(made.routes, LONG)
+    made.routes.say(questions, LONG)
+    chat = talk(made.routes, LONG, "Port 8421.", LONG)
+    (memory,) = made.wait_for_memories(chat)
+    assert taken(made.routes, chat) == [memory["id"]] * 2 + [None]
+    made.settle()
+    assert made.memories(questions) == [] and len(made.memories(chat)) == 1
+    made.routes.say(questions, "Now I see.", "assistant")
+    assert made.wait_for_memories(questions)[0]["messageCount"] == 3
+
+
+def test_tokens_are_counted_and_not_characters(begin: Callable[..., Chats], runtime: Runtime) -> None:
+    tokens = len(runtime.loaded().engine.tokenizer.encode(LONG, add_special_tokens=False))
+    made = begin(2 * tokens)
+    chat = talk(made.routes, LONG, LONG)
+    over = talk(made.routes, LONG, f"{LONG}x")
+    made.wait_for_memories(over)
+    assert made.memories(chat) == []
+
+
+def test_a_very_long_message_is_over(begin: Callable[..., Chats]) -> None:
+    made = begin(2048)
+    chat = talk(made.routes, "amber " * 4000, "I see.")
+    assert made.wait_for_memories(chat)[0]["messageCount"] == 2
+
+
+def test_chats_that_are_over_at_the_start_are_found(begin: Callable[..., Chats]) -> None:
+    before = begin(start=False)
+    over = [talk(before.routes, LONG, LONG) for _ in range(3)]
+    short = talk(before.routes, "Which port?", "Port 8421.")
+    assert before.memories(over[0]) == []
+    before.autosave.start()
+    for chat in over:
+        assert before.wait_for_memories(chat)[0]["reason"] == "autosave"
+    assert before.memories(short) == []
+
+
+def test_none_means_never(begin: Callable[..., Chats]) -> None:
+    made = begin(tokens=0)
+    chat = talk(made.routes, LONG, LONG)
+    assert not any(thread.name == "remory-autosave" for thread in threading.enumerate())
+    assert made.memories(chat) == []
+
+
+def test_what_fails_is_tried_again_and_says_nothing_of_the_messages(
+    begin: Callable[..., Chats], peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = threading.Event()
+    failing.set()
+
+    def answer(request: Request) -> Reply:
+        broken = failing.is_set() and "secret" in said_to(request)[0]
+        return completion("{") if broken else summary(request)
+
+    peer.answer = answer
+    made = begin(first_pause=0.1)
+    with caplog.at_level(logging.WARNING, "remory_service"):
+        chat = talk(made.routes, f"A secret: {LONG}", LONG)
+        wait_for(lambda: len(caplog.records) >= 2)
+        # Others do not wait for it.
+        made.settle()
+        assert made.memories(chat) == [] and taken(made.routes, chat) == [None, None]
+        failing.clear()
+        made.wait_for_memories(chat)
+    pauses = [record.args[0] for record in caplog.records if isinstance(record.args, tuple)]
+    assert pauses[:2] == [0.1, 0.2]
+    for record in caplog.records:
+        text = record.getMessage()
+        assert "SummarizerFailed" in text and "secret" not in text and "\n" not in text and not record.exc_info
+
+
+def test_it_stops_while_an_endpoint_hangs_and_stores_nothing(begin: Callable[..., Chats], peer: Peer) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hang(request: Request) -> Reply:
+        asked.set()
+        go_on.wait(SECONDS)
+        return summary(request)
+
+    peer.answer = hang
+    made = begin()
+    chat = talk(made.routes, LONG, LONG)
+    assert asked.wait(SECONDS)
+    made.autosave.close()
+    assert not any(thread.name == "remory-autosave" for thread in threading.enumerate())
+    go_on.set()
+    assert made.memories(chat) == [] and taken(made.routes, chat) == [None, None]
+    # What is told to it from here on waits for the next start.
+    with connection():
+        found = chats.find(made.routes.headers["X-Remory-User"], chat)
+    assert found is not None
+    made.autosave.tell(found.number)
+    peer.answer = summary
+    again = begin()
+    again.routes = made.routes
+    again.wait_for_memories(chat)
+
+
+def test_a_server_saves_and_ends_in_the_midst_of_it(start_server: StartServer, peer: Peer) -> None:
+    asked = threading.Event()
+    options = ("--autosave-tokens", "100", "--summarizer-url", peer.url, "--summarizer-model", "large")
+
+    def hang(request: Request) -> Reply:
+        asked.set()
+        peer.closing.wait(SECONDS)
+        return summary(request)
+
+    pair = [{"role": "user", "text": LONG}, {"role": "assistant", "text": LONG}]
+    server = start_server(*options)
+    with served(server) as client:
+        chat, other = (post(client, "/chats", {})["id"] for _ in range(2))
+        post(client, f"/chats/{chat}/messages", pair)
+        wait_for(lambda: None not in memories_of(client, chat))
+        peer.answer = hang
+        post(client, f"/chats/{other}/messages", pair)
+        assert asked.wait(SECONDS)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(SECONDS) == 0
+    peer.answer = summary
+    with served(start_server(*options)) as client:
+        wait_for(lambda: None not in memories_of(client, other))
+        assert len(client.get(f"/chats/{chat}/memories").json()) == 1
