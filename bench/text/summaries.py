@@ -29,7 +29,7 @@ from remory.language.embedder import load_embedder
 from remory.language.summarizer import ActorSummarizer, TextSummary, Turn
 
 DATA = Path(__file__).parent / "data" / "dialogues.json"
-_NUMBER = re.compile(r"(?<![\w.,:])\d+(?:[.,:]\d+)*(?!\w)")
+_NUMBER = re.compile(r"(?<![\w.,:])\d+(?:[.,:]\d+)*(?!\w|[.,:]\d)")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Figures:
 def holds(text: str, phrase: str) -> bool:
     """Whether the phrase occurs as whole tokens; 42 does not occur in 1427, nor in 42.5."""
     words = r"\s+".join(re.escape(word) for word in phrase.split())
-    return re.search(rf"(?<!\w)(?<!\d[.,:]){words}(?!\w)(?![.,:]\d)", text, re.IGNORECASE) is not None
+    after = r"(?!\w|[.,:]\d)" if phrase[-1:].isdigit() else r"(?!\w)"
+    return re.search(rf"(?<!\w)(?<!\d[.,:]){words}{after}", text, re.IGNORECASE) is not None
 
 
 def measure(dialogue: dict[str, Any], summarizer: ActorSummarizer) -> tuple[Figures, TextSummary]:

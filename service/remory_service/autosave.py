@@ -48,8 +48,9 @@ class Autosave:
         # Chats to look at, and from when on (monotonic seconds).
         self._due: dict[int, float] = {}
         self._pauses: dict[int, float] = {}
-        # Where the way through the store's chats goes on; None at its end.
+        # Up to where the store's chats were looked through, None at their end; whether some had no place here since.
         self._scanned: int | None = 0
+        self._missed = False
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -68,7 +69,7 @@ class Autosave:
                 self._due[chat] = time.monotonic()
                 self._changed.notify()
             else:
-                self._scanned = 0
+                self._missed = True
 
     def close(self) -> None:
         """Stop; waits two seconds at most for what is being made. Nothing of it is half stored."""
@@ -86,7 +87,7 @@ class Autosave:
             chat = self._next()
             if chat is not None:
                 self._tend(chat)
-            elif self._scanned is not None:
+            elif (self._scanned is not None or self._missed) and len(self._due) < MOST_WAITING:
                 self._scan()
             else:
                 self._rest()
@@ -112,11 +113,12 @@ class Autosave:
 
     def _scan(self) -> None:
         """Look for some more chats of the store."""
-        begin = self._scanned or 0
+        if self._scanned is None:
+            self._scanned, self._missed = 0, False
         # The boundary of this thread: a store that cannot be reached now is asked again.
         try:
             with connection():
-                found = chat_memories.waiting_chats(begin, self._tokens, _SCANNED_AT_ONCE)
+                found = chat_memories.waiting_chats(self._scanned, self._tokens, _SCANNED_AT_ONCE)
         except Exception as error:
             log.warning("autosave: the chats cannot be read and are tried again: %s", _reason(error))
             time.sleep(_LOOK_SECONDS)

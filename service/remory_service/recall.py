@@ -103,7 +103,7 @@ class Recaller:
         if not query.strip():
             raise BadRequest("recall finds no words to search for: give recall.query")
         question = self._texts.ask(query.strip()[-_QUERY_CHARACTERS:])
-        return _fitted(self._found(asker, asked, question), asked, speech)
+        return fit(self._found(asker, asked, question), asked, speech)
 
     def _found(self, asker: Asker, asked: RecallBody, question: Question) -> list[Recollection]:
         """The best of all sources, the best first."""
@@ -128,18 +128,7 @@ class Recaller:
         # In the background that may not have been done yet.
         self._kept.embed(collections)
         with connection():
-            hits = self._texts.recall(collections, question, asked.top_k + _SPARE, mode=asked.mode)
-        order = {collection: place for place, collection in enumerate(collections)}
-        return [
-            Recollection(
-                "handle",
-                f"{order[hit.passage.collection]}-{hit.passage.name}",
-                hit.passage.text,
-                hit.score,
-                (order[hit.passage.collection], hit.passage.id),
-            )
-            for hit in hits
-        ]
+            return recollections(self._texts, collections, question, asked)
 
     def _from_collection(
         self, source: str, collection: Collection, asked: RecallBody, question: Question
@@ -164,6 +153,19 @@ class Recaller:
             for hit in found.hits
             if (text := _text_under(scope.id, hit.key, hit.metadata, now)) is not None
         ]
+
+
+def recollections(
+    texts: Texts, collections: Sequence[int], question: Question, asked: RecallBody
+) -> list[Recollection]:
+    """What answers a question in histories, oldest first, the best first; needs a connection."""
+    hits = texts.recall(collections, question, asked.top_k + _SPARE, mode=asked.mode)
+    order = {collection: place for place, collection in enumerate(collections)}
+    places = [(order[hit.passage.collection], hit.passage.id) for hit in hits]
+    return [
+        Recollection("handle", f"{place[0]}-{hit.passage.name}", hit.passage.text, hit.score, place)
+        for place, hit in zip(places, hits, strict=True)
+    ]
 
 
 def _memories_of(asker: Asker, chat: str) -> Collection:
@@ -192,8 +194,8 @@ def _text_under(scope: int, key: str, metadata: bytes, now: int) -> str | None:
     return f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
 
-def _fitted(found: Sequence[Recollection], asked: RecallBody, speech: Speech) -> Recalled:
-    """As many as were asked for and fit, the best first to be chosen, the oldest first in the message."""
+def fit(found: Sequence[Recollection], asked: RecallBody, speech: Speech) -> Recalled:
+    """As many of them as were asked for and fit, the best chosen first, in the message the oldest first."""
     chosen: list[Recollection] = []
     recalled = Recalled()
     for one in _unlike(found):

@@ -23,7 +23,7 @@ from remory_service.texts import Texts, Vector
 
 USER, ASSISTANT = "user", "assistant"
 # What one memory is made of at most, unless there is no pair of messages in it; what comes after waits for the next.
-MOST_BYTES = 64 << 20
+MOST_BYTES = 8 << 20
 _TRIES = 3
 _LOOK_SECONDS = 0.2
 _FILE_NAMES = ("filename", "name")

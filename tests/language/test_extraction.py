@@ -105,8 +105,20 @@ def test_what_is_no_decision_and_no_action(text):
 
 
 def test_what_follows_an_agreement_is_a_decision():
-    sentences = read(("assistant", "The export could run at night."), ("user", "Agreed. The export runs at 02:30."))
+    sentences = read(("assistant", "The export has to run somewhen."), ("user", "Agreed. The export runs at 02:30."))
     assert [DECISION in sentence.kinds for sentence in sentences] == [False, False, True]
+
+
+def test_a_proposal_that_is_accepted_is_a_decision():
+    proposal, _, _, answer = read(
+        ("assistant", "I'd put the port into the template. Does that suit you?"), ("user", "Yes. It is less work.")
+    )
+    assert DECISION in proposal.kinds and DECISION not in answer.kinds
+    asked, *_ = read(("assistant", "Should we put the port into the template?"), ("user", "Good idea."))
+    assert asked.text == "Put the port into the template."
+    assert DECISION in asked.kinds and QUESTION not in asked.kinds
+    refused, *_ = read(("assistant", "I'd put the port into the template."), ("user", "That is too much work."))
+    assert DECISION not in refused.kinds
 
 
 def test_a_short_answer_needs_its_question():
@@ -213,7 +225,7 @@ def test_the_shortlist_is_bounded_and_has_the_newest_and_those_with_facts():
 
 
 def test_a_long_chat_is_read_within_bounds_with_its_newest_messages():
-    turns = [("user", f"Message {number}. " + "word " * 400) for number in range(5000)]
+    turns = [("user", f"Message {number}. " + "word " * 160) for number in range(5000)]
     messages = extraction.read_messages(turns)
     assert sum(len(message.text) for message in messages) < 1.1 * extraction.CHAT_CHARACTERS
     assert [message.turn for message in messages[-100:]] == list(range(4900, 5000))
@@ -229,8 +241,8 @@ def test_of_a_long_message_both_ends_are_read():
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "1", ". ", "a. ", "A ", "* ", "**a", "`", "```\n", "- a\n", "\n", "# ", "\t", "(", "it ", "I will ", "not a ", "| ",
-     "\u202e", "\x00", "we ", "let's ", "=", "a=", "e.g. ", "?", "the team ", "\u061f"],
+    [*"a1`\n\t(=?", ". ", "a. ", "A ", "* ", "**a", "```\n", "- a\n", "# ", "it ", "I will ", "not a ", "| ", "\u202e",
+     "\x00", "we ", "let's ", "a=", "e.g. ", "the team ", "\u061f", "ok, ", "then ", "1,111 "],
 )  # fmt: skip
 def test_a_megabyte_of_one_kind_is_read(piece):
     text = (piece * (1 << 20))[: 1 << 20]

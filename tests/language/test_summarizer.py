@@ -91,6 +91,16 @@ def actor(engine: TransformersEngine, embedder: SentenceEncoder) -> ActorSummari
     return ActorSummarizer(engine, embedder)
 
 
+@pytest.fixture(scope="module")
+def of_gateway(actor: ActorSummarizer) -> TextSummary:
+    return actor.summarize(turns_of(GATEWAY))
+
+
+@pytest.fixture(scope="module")
+def of_import(actor: ActorSummarizer) -> TextSummary:
+    return actor.summarize(turns_of(IMPORT))
+
+
 @pytest.fixture
 def peer() -> Iterator[Peer]:
     peer = Peer()
@@ -133,26 +143,31 @@ def check_form(summary: TextSummary, turns: list[Turn]) -> None:
     assert not re.search("spring catalogue|buffet|slow query|third person|best title", whole)
 
 
-@pytest.mark.parametrize(
-    ("chat", "facts"),
-    [
-        (GATEWAY, GATEWAY_FACTS),
-        (YARD, ["240 euros", "Greenfield Nursery", "Saturday", "10:00", "two raised beds", "gravel"]),
-        (IMPORT, ["1,204", "3.4.1", "parse_amount", "Decimal", "27 November"]),
-    ],
-)
-def test_a_chat_is_summarised_with_its_facts(actor, chat, facts):
+def check_facts(summary: TextSummary, chat: list[tuple[str, str]], facts: list[str]) -> None:
     turns = turns_of(chat)
-    summary = actor.summarize(turns)
     check_form(summary, turns)
     kept = Grounds([summary.l1, summary.l2])
     assert [fact for fact in facts if not kept.hold(fact)] == []
     assert summary.method == "model"
-    assert len(summary.l1) < sum(len(turn.text) for turn in turns)
+    assert len(summary.l1) < 300 + sum(len(turn.text) for turn in turns) // 2
 
 
-def test_the_fields_of_a_summary(actor):
-    summary = actor.summarize(turns_of(GATEWAY))
+def test_a_chat_is_summarised_with_its_facts(of_gateway):
+    check_facts(of_gateway, GATEWAY, GATEWAY_FACTS)
+
+
+def test_a_chat_with_code_is_summarised_with_its_facts(of_import):
+    check_facts(of_import, IMPORT, ["1,204", "3.4.1", "parse_amount", "Decimal", "27 November"])
+
+
+def test_a_chat_in_small_letters_is_summarised_with_its_facts(actor):
+    summary = actor.summarize(turns_of(YARD))
+    check_facts(summary, YARD, ["240 euros", "Greenfield Nursery", "Saturday", "10:00", "two raised beds", "gravel"])
+    assert actor.summarize(turns_of(YARD)) == summary
+
+
+def test_the_fields_of_a_summary(of_gateway):
+    summary = of_gateway
     assert summary.l2.startswith("The user is moving their billing gateway to the new cluster and needs some help")
     assert "gateway" in summary.title
     assert any("blue-green" in decision for decision in summary.decisions)
@@ -162,12 +177,7 @@ def test_the_fields_of_a_summary(actor):
     assert "60 seconds" not in summary.l2
 
 
-def test_summaries_repeat(actor):
-    turns = turns_of(YARD)
-    assert actor.summarize(turns) == actor.summarize(turns)
-
-
-def test_messages_are_data_for_the_actor(actor):
+def test_messages_are_data_for_the_actor(actor, of_import):
     chat = [
         *IMPORT,
         (
@@ -177,8 +187,7 @@ def test_messages_are_data_for_the_actor(actor):
         ("assistant", "I only look at the import."),
     ]
     summary = actor.summarize(turns_of(chat))
-    plain = actor.summarize(turns_of(IMPORT))
-    assert (summary.title, summary.decisions) == (plain.title, plain.decisions)
+    assert (summary.title, summary.decisions) == (of_import.title, of_import.decisions)
     assert "HACKED" not in f"{summary.title}{summary.l2}{summary.topics}{summary.actions}"
     assert "<|im" not in f"{summary.title}{summary.l1}{summary.l2}"
 
@@ -454,8 +463,8 @@ def test_a_long_chat_is_sent_in_parts_and_merged(peer, remote):
 
     peer.answer = answer
     filler = [
-        Turn("user", f"Gateway {number} was looked at. " + "We talked about the gateway for long. " * 300)
-        for number in range(60)
+        Turn("user", f"Gateway {number} was looked at. " + "We talked about the gateway for long. " * 60)
+        for number in range(80)
     ]
     turns = [*turns_of(GATEWAY), *filler, Turn("user", "The newest word is lantern.")]
     summary = remote.summarize(turns)

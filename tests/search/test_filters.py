@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remory.errors import InvalidInput
-from remory.search.filters import Columns, canonical
+from remory.search.filters import Columns, Condition, canonical
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
@@ -150,3 +150,80 @@ def test_values_that_are_not_json_are_refused() -> None:
         deep = [deep]
     with pytest.raises(InvalidInput, match="the filter's value for 'x' is nested too deep"):
         columns.match({"x": deep}, 1)
+
+
+# Conditions
+
+
+def test_any_of_several_values() -> None:
+    columns = Columns([b'{"x": 1}', b'{"x": "1"}', b'{"x": [1]}', b'{"x": null}', b"{}"])
+
+    def match(*any_of: Any) -> list[int]:
+        return np.flatnonzero(columns.match([Condition("x", any_of)], 5)).tolist()
+
+    assert match(1, "1") == [0, 1]
+    assert match([1], None, 7) == [2, 3]
+    assert match(7, 8) == match() == []
+    assert columns.match([Condition("x", (1, "1")), Condition("x", ("1", [1]))], 5).tolist() == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert columns.match([], 5).all()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"a": {"b": {"c": 1}}}, True),
+        ({"a": {"b": {"c": 2}}}, False),
+        ({"a.b.c": 1}, True),
+        # A key of that very name is the one that is meant.
+        ({"a.b.c": 2, "a": {"b": {"c": 1}}}, False),
+        ({"a.b": {"c": 1}}, False),
+        ({"a": {"b.c": 1}}, False),
+        ({"a": {"b": [{"c": 1}]}}, False),
+        ({"a": "b"}, False),
+        ({"a": None}, False),
+        ({}, False),
+    ],
+)
+def test_dotted_keys_reach_into_objects(metadata: dict[str, Any], expected: bool) -> None:
+    condition = Condition("a.b.c", (1,), dotted=True)
+    assert condition.is_met(metadata) is expected
+    assert Columns([json.dumps(metadata).encode()]).match([condition], 1).tolist() == [expected]
+    plain = Condition("a.b.c", (1,))
+    assert plain.is_met(metadata) is (metadata.get("a.b.c") == 1)
+    assert Columns([json.dumps(metadata).encode()]).match([plain], 1).tolist() == [plain.is_met(metadata)]
+
+
+def test_columns_of_one_name_dotted_and_not_are_two() -> None:
+    columns = Columns([b'{"a": {"b": 1}}', b'{"a.b": 1}'])
+    for _ in range(2):
+        assert columns.match([Condition("a.b", (1,), dotted=True)], 2).tolist() == [True, True]
+        assert columns.match([Condition("a.b", (1,))], 2).tolist() == [False, True]
+    kept = columns.keep(np.array([0]), [b'{"a": {"b": 1}}'])
+    assert kept.match([Condition("a.b", (1,), dotted=True)], 1).tolist() == [True]
+    assert kept.match([Condition("a.b", (1,))], 1).tolist() == [False]
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "a.b", "a.b.a"]), VALUES), st.lists(VALUES, max_size=3))
+def test_columns_and_conditions_agree(metadata: dict[str, Any], any_of: list[Any]) -> None:
+    columns = Columns([json.dumps(metadata).encode()])
+    for key in ("a", "a.b", "a.b.a", "", "."):
+        for dotted in (False, True):
+            held = [metadata[key]] if key in metadata else []
+            condition = Condition(key, (*any_of, *held), dotted)
+            expected = condition.is_met(metadata)
+            assert columns.match([condition], 1).tolist() == [expected]
+            assert expected or not held
+
+
+def test_values_of_a_condition_must_be_json() -> None:
+    for condition in (Condition("x", ([b"1"],)), Condition("x", (1, {1, 2}))):
+        with pytest.raises(InvalidInput, match="a filter's value must be JSON, got"):
+            condition.is_met({"x": 1})
+        with pytest.raises(InvalidInput, match="a filter's value must be JSON, got"):
+            Columns([b'{"x": 1}']).match([condition], 1)

@@ -124,7 +124,7 @@ def test_tokens_are_counted_and_not_characters(begin: Callable[..., Chats], runt
 
 def test_a_very_long_message_is_over(begin: Callable[..., Chats]) -> None:
     made = begin(2048)
-    chat = talk(made.routes, "amber " * 4000, "I see.")
+    chat = talk(made.routes, "amber " * 2000, "I see.")
     assert made.wait_for_memories(chat)[0]["messageCount"] == 2
 
 
@@ -137,6 +137,18 @@ def test_chats_that_are_over_at_the_start_are_found(begin: Callable[..., Chats])
     for chat in over:
         assert before.wait_for_memories(chat)[0]["reason"] == "autosave"
     assert before.memories(short) == []
+
+
+def test_chats_for_which_there_was_no_place_are_found_later(
+    begin: Callable[..., Chats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remory_service.autosave.MOST_WAITING", 2)
+    made = begin(start=False)
+    over = [talk(made.routes, LONG, LONG) for _ in range(5)]
+    made.autosave.start()
+    over += [talk(made.routes, LONG, LONG) for _ in range(5)]
+    for chat in over:
+        made.wait_for_memories(chat)
 
 
 def test_none_means_never(begin: Callable[..., Chats]) -> None:

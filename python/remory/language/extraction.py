@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,14 +15,16 @@ from remory.language import grounding
 
 # What is read of a chat, in characters: beyond it, messages are chosen, the newest first.
 MESSAGE_CHARACTERS = 40_000
-CHAT_CHARACTERS = 1_500_000
+CHAT_CHARACTERS = 600_000
 LONGEST_SENTENCE = 320
 
 DECISION, ACTION, CORRECTION, QUESTION, FACT, NOISE = "decision", "action", "correction", "question", "fact", "noise"
 
+_KIND_WEIGHTS = {DECISION: 1.2, ACTION: 0.6, CORRECTION: 0.3, FACT: 0.5, QUESTION: -1.5, NOISE: -3.0}
 _LONGEST_LINE = 4_000
 _LONGEST_WORD = 160
 _SHORT_WORDS = 6
+_SHORTEST = 8
 _SAME = 0.9
 _ALIKE = 0.72
 
@@ -36,76 +39,89 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 _ITEM = re.compile(r"\s{0,12}(?:[-*+\u2022\u2023\u25e6]|\(?\d{1,3}[.)]|\[[ xX]\])\s+(?:\[[ xX]\]\s+)?")
 # A command, a line of a log or of a search's output, a setting, a line of JSON or of a program.
 _CODE_LINE = re.compile(
-    r"\s*(?:[$%] ?[a-z][\w./-]* |[\w./-]{2,120}:\d+:|(?:\w{1,40}Error|Traceback|FAILED|PASSED|ERROR"
-    r"|WARN(?:ING)?|INFO"
-    r"|DEBUG|assert|import|def|SELECT|GET|POST)\b[ :(]|[\w.-]{1,60} ?= ?[^\s]{1,80}$|[{}\]]|\[[{\"]|</?\w{1,20}[ >]|=+ )",
+    r"\s*(?:[$%] ?[a-z][\w./-]* |[\w./-]{2,120}:\d+:|(?:\w{1,40}Error|Traceback|FAILED|PASSED|ERROR|WARN(?:ING)?"
+    r"|INFO|DEBUG|assert|import|def|SELECT|GET|POST)\b[ :(]|[\w.-]{1,60} ?= ?[^\s]{1,80}$|[{}\]]|\[[{\"]"
+    r"|</?\w{1,20}[ >]|=+ )",
 )
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
 _RULE = re.compile(r"[\s|:=_*+-]*")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]{1,300}?)(?<=\S)\1(?![\w*])")
 _LEAD_IN = re.compile(
-    r"(?:ok(?:ay)?|sure(?: thing)?|yes|yeah|yep|yup|no problem|right|great|good|perfect|excellent|nice|cool"
-    r"|got it|thanks?"
-    r"|thank you|thanks a lot|well|so|and|but|also|alright|all right|fine|noted|understood|agreed|done|hmm+|oh"
-    r"|ah|actually"
-    r"|by the way|btw|fyi|one more thing|one more question|quick question|of course|absolutely|exactly|indeed"
-    r"|makes sense"
-    r"|sounds good|good (?:point|idea|question|call|catch)|hi(?: there| team| all)?|hello|hey|sorry|wait|then"
-    r"|now|anyway"
-    r"|please note that|note that|just to confirm|to confirm|for the record|in that case|ha(?:ha)?|oops|ugh|huh"
-    r"|ah|morning|good morning|welcome)(?:\s*[,!:;.\u2014]+"
-    r"|\s+[-\u2013])\s+",
+    r"(?:ok(?:ay)?|sure(?: thing)?|yes|yeah|yep|yup|no problem|right|great|good|perfect|excellent|nice|cool|got it"
+    r"|thanks?|thank you|thanks a lot|well|so|and|but|also|alright|all right|fine|noted|understood|agreed|done|hmm+"
+    r"|oh|ah|actually|by the way|btw|fyi|one more thing|one more question|quick question|of course|absolutely"
+    r"|exactly|indeed|makes sense|sounds good|good (?:point|idea|question|call|catch)|hi(?: there| team| all)?"
+    r"|hello|hey|sorry|wait|then|now|anyway|please note that|note that|just to confirm|to confirm|for the record"
+    r"|in that case|ha(?:ha)?|oops|ugh|huh|ah|morning|good morning|welcome)(?:\s*[,!:;.\u2014]+|\s+[-\u2013])\s+",
     re.IGNORECASE,
 )
 _CONJUNCTION = re.compile(r"(?:and|but|also|then|so)\s+(?!that\b|far\b|on\b|as\b)(?=\w)", re.IGNORECASE)
 _AGREEMENT = re.compile(
-    r"(?:ok(?:ay)?,? |good,? |fine,? |right,? |yes,? )?(?:agreed|decided|deal|settled|approved"
-    r"|that's (?:decided|settled"
-    r"|agreed)|we (?:all )?agree|it's (?:decided|settled))(?: then)?[.!:]$",
+    r"(?:ok(?:ay)?,? |good,? |fine,? |right,? |yes,? )?(?:agreed|decided|deal|settled|approved|that's (?:decided"
+    r"|settled|agreed)|we (?:all )?agree|it's (?:decided|settled))(?: then)?[.!:]$",
+    re.IGNORECASE,
+)
+_ACCEPTANCE = re.compile(
+    r"\s*(?:yes|yep|yeah|ok|okay|good|fine|agreed|deal|great|perfect|sounds (?:good|right|fair)|makes sense"
+    r"|do (?:that|it|so)|let's (?:do|go|try|take|have)|right|i like|that works|works for me|go ahead|please do|sure"
+    r"|exactly|approved|convinced|true|fair enough|you're right|i agree|we agree|alright|all right|then (?:we|let's"
+    r"|i'll)|in that case|so be it|done)\b",
+    re.IGNORECASE,
+)
+_PROPOSAL = re.compile(
+    r"\b(?:i'd|i would|i'll|i suggest|i propose|i recommend|i advise|suggestion|proposal|better|best|could|should"
+    r"|ought to|let's|how about|what about|would rather|instead)\b|^(?:use|put|keep|make|set|move|add|take|leave"
+    r"|write|send|split|merge|start|stop|run|ask|let|give|go|try|store|drop|remove|replace|raise|lower|wait|print"
+    r"|order|book|plan|pick|choose|limit|cap|turn|switch|pin|build|skip|mark|name|call|show|cut|open|close|hold"
+    r"|point|share|mention|offer|tell|check|read|do|don't|have|bring|buy|pay|only|one|first)\b",
+    re.IGNORECASE,
+)
+# As a user speaks: a yes with what it is said to.
+_CHOICE = re.compile(
+    r"(?:ok(?:ay)?|good|fine|right|yes|alright|all right|perfect|true|fair enough"
+    r"|great)\s*[,:;\u2013\u2014-]+\s+(?!(?:thanks?|but|i)\b)(?=\S+ \S+ \S+)|then (?!i\b|it\b"
+    r"|there\b)(?=\S+ \S+ \S+)",
+    re.IGNORECASE,
+)
+_ASKED_PROPOSAL = re.compile(
+    r"(?:(?:shall|should|can|could) (?:we|i)|do you want (?:me|us) to|would you like me to|what if we"
+    r"|how about we) (.{8,})\?$",
     re.IGNORECASE,
 )
 _AGREED_LEAD_IN = re.compile(
-    r"(?:(?:(?:we|i|the team)(?:'ve| have)? (?:(?:all|both|finally|now|just) )?(?:decided|agreed|chose) (?:to"
-    r"|that|on)"
-    r"|(?:it was )?(?:decided|agreed) (?:to|that|on)|let'?s)\s+|(?:decision|decided|agreed|action items?|todo|to-do"
-    r"|next steps?|follow[- ]up)\s*[:,-]\s+)(?=[\w`/\"'])",
+    r"(?:(?:(?:we|i|the team)(?:'ve| have)? (?:(?:all|both|finally|now|just) )?(?:decided|agreed|chose) (?:to|that"
+    r"|on)|(?:it was )?(?:decided|agreed) (?:to|that|on)|let'?s)\s+|(?:decision|decided|agreed|action items?|todo"
+    r"|to-do|next steps?|follow[- ]up)\s*[:,-]\s+)(?=[\w`/\"'])",
     re.IGNORECASE,
 )
 
 _TEAM = (
-    r"(?:(?:[\w-]+ ){0,2}(?:team|lead|manager|owner|ops|engineers?|analysts?|support|qa|legal|finance|security|vendor"
-    r"|designers?|marketing|sales|group|desk|admins?|contractor|on-call|everyone|someone|developers?|office"
-    r"|editor|crew"
-    r"|coordinator|staff|reviewer|author|client|customer|accountant|supplier|planner|director|organi[sz]er|partner))"
+    r"(?:(?:[\w-]+ ){0,2}(?:team|lead|manager|owner|ops|engineers?|analysts?|support|qa|legal|finance|security"
+    r"|vendor|designers?|marketing|sales|group|desk|admins?|contractor|on-call|everyone|someone|developers?|office"
+    r"|editor|crew|coordinator|staff|reviewer|author|client|customer|accountant|supplier|planner|director"
+    r"|organi[sz]er|partner))"
 )
 _DECISION = re.compile(
     r"\b(?:we|i|they|" + _TEAM + r")(?:'ve| have| had)? (?:\w+ )?(?:decided|agreed|chose|settled|opted|picked"
-    r"|concluded"
-    r"|committed|approved|signed off)\b"
-    r"|\blet'?s (?:not |just |also |then |all )?(?:use|go|keep|make|set|stick|do|move|switch|take|start|call"
-    r"|ship|add|put|leave"
-    r"|drop|target|run|have|schedule|pick|choose|name|book|cap|limit|stay|skip|plan|aim|write|store|send|split"
-    r"|merge|freeze"
-    r"|settle|lock|cut|get|say|open|close|reserve|order|rename|replace|remove|avoid|bump|raise|lower|postpone"
-    r"|push|hold)\b"
-    r"|\b(?:decision|decided|agreed|resolved)\s*[:\u2014]|^agreed\b|\bdecided (?:to|on|that|against|for)\b"
-    r"|\b(?:we'll|we will|we are|we're|i'll|i will|i'm) (?:\w+ )?(?:go(?:ing)? with|stick(?:ing)? with"
-    r"|stay(?:ing)? with"
-    r"|adopt(?:ing)?|drop(?:ping)?|standardi[sz]e on|settl(?:e|ing) (?:on|for)|keep(?:ing)?)\b"
-    r"|\b(?:is|are|was|were|been) (?:now )?(?:final|approved|settled|decided|agreed)\b|\bgo(?:ing)? with\b"
-    r"|\bsettled on\b"
-    r"|\bfrom now on\b|\bit is,? then\b|\bwe (?:all )?(?:keep|take|drop|stay with|stick (?:to|with)|go (?:with"
-    r"|for)|leave|choose"
-    r"|skip|postpone|switch|won't|will not)\b|\bthen we (?:do|don't|use|leave|start|stop|write|wait|put|make|let)\b"
-    r"|\bfinal (?:decision|answer|choice)\b|\bthe (?:plan|choice) is\b",
+    r"|concluded|committed|approved|signed off)\b|\blet'?s (?:not |just |also |then |all )?(?:use|go|keep|make|set"
+    r"|stick|do|move|switch|take|start|call|ship|add|put|leave|drop|target|run|have|schedule|pick|choose|name|book"
+    r"|cap|limit|stay|skip|plan|aim|write|store|send|split|merge|freeze|settle|lock|cut|get|say|open|close|reserve"
+    r"|order|rename|replace|remove|avoid|bump|raise|lower|postpone|push|hold)\b|\b(?:decision|decided|agreed"
+    r"|resolved)\s*[:\u2014]|^agreed\b|\bdecided (?:to|on|that|against|for)\b|\b(?:we'll|we will|we are|we're|i'll"
+    r"|i will|i'm) (?:\w+ )?(?:go(?:ing)? with|stick(?:ing)? with|stay(?:ing)? with|adopt(?:ing)?|drop(?:ping)?"
+    r"|standardi[sz]e on|settl(?:e|ing) (?:on|for)|keep(?:ing)?)\b|\b(?:is|are|was|were|been) (?:now )?(?:final"
+    r"|approved|settled|decided|agreed)\b|\bgo(?:ing)? with\b|\bsettled on\b|^(?:then|so|good,?|fine,?|ok,?|okay,?"
+    r"|right,?|yes,?|agreed,?) we(?:'ll| will)? [a-z]+\b|^\S+(?: \S+){0,5},? then[.!]?$|\b(?:i|we)(?:'ll"
+    r"| will)? (?:take|prefer|choose|pick)\b|\b(?:i'll|i will|we'll|we will) (?:leave|use|skip|stay|do without"
+    r"|start with|settle)\b|\bfrom now on\b|\bit is,? then\b|\bwe (?:all )?(?:keep|take|drop|stay with|stick (?:to"
+    r"|with)|go (?:with|for)|leave|choose|skip|postpone|switch|won't|will not)\b|\bthen we (?:do|don't|use|leave"
+    r"|start|stop|write|wait|put|make|let)\b|\bfinal (?:decision|answer|choice)\b|\bthe (?:plan|choice) is\b",
     re.IGNORECASE,
 )
 _UNDECIDED = re.compile(
     r"\b(?:not (?:yet )?(?:decided|agreed|final)|n't (?:yet )?(?:decided|agreed)|undecided|have to decide"
-    r"|need to decide"
-    r"|must decide|should decide|let's see|let's say|let's have a look|let's take a look|before we decide"
-    r"|if we decide"
-    r"|whether|go with you)\b",
+    r"|need to decide|must decide|should decide|let's see|let's say|let's have a look|let's take a look"
+    r"|before we decide|if we decide|whether|go with you)\b",
     re.IGNORECASE,
 )
 _PROMISE = re.compile(
@@ -115,78 +131,58 @@ _PROMISE = re.compile(
 )
 _DUTY = re.compile(
     r"\b(?:i|we|you)(?:'ve| have)? (?:need to|have to|must|should|got to|still need)\b|\bneeds? to be\b"
-    r"|\bremind (?:me|us)\b"
-    r"|\b(?:todo|to-do|action items?|next steps?|follow[- ]up)\b|\bassigned to\b|\b(?:is|are) (?:due"
-    r"|responsible|on the hook)\b"
-    r"|^(?:please|remember to|don't forget|make sure)\b",
+    r"|\bremind (?:me|us)\b|\b(?:todo|to-do|action items?|next steps?|follow[- ]up)\b|\bassigned to\b|\b(?:is"
+    r"|are) (?:due|responsible|on the hook)\b|^(?:please|remember to|don't forget|make sure)\b",
     re.IGNORECASE,
 )
 _DEADLINE = re.compile(
-    r"\b(?:by|before|until|due|on|no later than) (?:the )?(?:end of|next|this|mon|tues|wednes|thurs|fri|satur"
-    r"|sun|tomorrow"
-    r"|tonight|noon|eod|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d)|\btomorrow\b|\btonight\b"
+    r"\b(?:by|before|until|due|on|no later than) (?:the )?(?:end of|next|this|mon|tues|wednes|thurs|fri|satur|sun"
+    r"|tomorrow|tonight|noon|eod|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d)|\btomorrow\b|\btonight\b"
     r"|\bnext (?:week|sprint)\b",
     re.IGNORECASE,
 )
 _NO_ACTION = re.compile(
-    r"\b(?:(?:will|'ll) (?:be (?:happy|glad|able|fine|easier|faster|better)|help|explain|show you|walk|see"
-    r"|notice|find|get|need"
-    r"|probably|likely|never|also see|have)|as (?:we|i) (?:will|should)|you should (?:see|now|be))\b",
+    r"\b(?:(?:will|'ll) (?:be (?:happy|glad|able|fine|easier|faster|better)|help|explain|show you|walk|see|notice"
+    r"|find|get|need|probably|likely|never|also see|have)|as (?:we|i) (?:will|should)|you should (?:see|now|be))\b",
     re.IGNORECASE,
 )
 _CORRECTION = re.compile(
     r"\b(?:actually|correction|scratch that|i was wrong|i misspoke|misread|mistyped|instead of|rather than"
-    r"|no longer|not anymore"
-    r"|any more|changed|(?:moves?|moved|moving|shifts?|slips) (?:it |them |this )?(?:from|to)|than (?:i"
-    r"|we) thought|make (?:that|it)|sorry|update:|turns out"
-    r"|turned out|typo|i meant"
-    r"|should (?:be|read|have been)|is now|are now|now (?:is|uses|runs|costs|says)|revised|postponed|delayed"
-    r"|pushed (?:back|to)"
+    r"|no longer|not anymore|any more|changed|(?:moves?|moved|moving|shifts?|slips) (?:it |them |this )?(?:from|to)"
+    r"|than (?:i|we) thought|make (?:that|it)|sorry|update:|turns out|turned out|typo|i meant|should (?:be|read"
+    r"|have been)|is now|are now|now (?:is|uses|runs|costs|says)|revised|postponed|delayed|pushed (?:back|to)"
     r"|(?:bumped|lowered|raised|increased|reduced|shifted|slipped|grew|went up|dropped) (?:from|to)|renamed"
-    r"|replaced|new (?:date|deadline|limit|plan"
-    r"|number|budget"
-    r"|price|target|time|name|port|value)|in fact|on second thought|wrong|let'?s change)\b|^(?:no"
-    r"|wait)[,.:\u2014 ]"
-    r"|, not \S|\bnot \S+(?: \S+)?,? but\b",
+    r"|replaced|new (?:date|deadline|limit|plan|number|budget|price|target|time|name|port|value)|in fact"
+    r"|on second thought|wrong|let'?s change)\b|^(?:no|wait)[,.:\u2014 ]|, not \S|\bnot \S+(?: \S+)?,? but\b",
     re.IGNORECASE,
 )
 _WEIGHTY = re.compile(
-    r"\b(?:because|root cause|the (?:problem|issue|reason|cause|bug|fix|goal|aim|budget|deadline|limit|owner"
-    r"|target|rule|plan)"
-    r"|caused by|fixed by|prefers?|always|never|must|required|requires?|only|called|named|code ?name|nickname"
-    r"|password|allergic"
-    r"|favou?rite|important|constraint|blocker|blocked|responsible|lives? in|located|stored in|default"
-    r"|threshold|costs?"
-    r"|at most|at least|maximum|minimum)\b",
+    r"\b(?:because|root cause|the (?:problem|issue|reason|cause|bug|fix|goal|aim|budget|deadline|limit|owner|target"
+    r"|rule|plan)|caused by|fixed by|prefers?|always|never|must|required|requires?|only|called|named|code ?name"
+    r"|nickname|password|allergic|favou?rite|important|constraint|blocker|blocked|responsible|lives? in|located"
+    r"|stored in|default|threshold|costs?|at most|at least|maximum|minimum)\b",
     re.IGNORECASE,
 )
 _NOISE = re.compile(
     r"(?:hi|hello|hey|thanks?|thank you|great|perfect|sounds good|got it|no problem|you're welcome|let me know"
-    r"|feel free|i hope"
-    r"|hope (?:this|that)|happy to|glad|sure|of course|cool|nice|awesome|good (?:question|point|idea|call|catch"
-    r"|luck|to know)"
-    r"|makes sense|will do|bye|goodbye|see you|ok(?:ay)?|yes|no|done|understood|noted|right|agreed|exactly"
-    r"|correct|welcome"
-    r"|is there anything|anything else|sorry|i'm sorry|i apologi[sz]e|would you like|do you (?:want|need)"
-    r"|here(?:'s| is| are)|i can help"
-    r"|i'd be happy"
-    r"|one moment|take care|that(?:'s| is) (?:great|good|fine|it|all|right|correct|helpful)|that helps)\b",
+    r"|feel free|i hope|hope (?:this|that)|happy to|glad|sure|of course|cool|nice|awesome|good (?:question|point"
+    r"|idea|call|catch|luck|to know)|makes sense|will do|bye|goodbye|see you|ok(?:ay)?|yes|no|done|understood|noted"
+    r"|right|agreed|exactly|correct|welcome|is there anything|anything else|sorry|i'm sorry|i apologi[sz]e"
+    r"|would you like|do you (?:want|need)|here(?:'s| is| are)|i can help|i'd be happy|one moment|take care"
+    r"|that(?:'s| is) (?:great|good|fine|it|all|right|correct|helpful)|that helps)\b",
     re.IGNORECASE,
 )
 _INSTRUCTION = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous"
-    r"|earlier|notes)\b"
-    r"|\byou are (?:now|an? (?:ai|assistant|model))\b|\bsystem prompt\b|\b(?:respond|reply|answer|output|write"
-    r"|say) (?:only|just)\b"
-    r"|\bsummar(?:y|i[sz]e)\b.{0,40}\b(?:must|should|only|say|as)\b",
+    r"|earlier|notes)\b|\byou are (?:now|an? (?:ai|assistant|model))\b|\bsystem prompt\b|\b(?:respond|reply|answer"
+    r"|output|write|say) (?:only|just)\b|\bsummar(?:y|i[sz]e)\b.{0,40}\b(?:must|should|only|say|as)\b",
     re.IGNORECASE,
 )
 _DANGLING = re.compile(
-    r"(?:(?:it|its|they|them|their|that|this|these|those|he|she|both|neither|either|same|otherwise|which|there"
-    r"|then|after that"
-    r"|instead|the (?:other|latter|former|second|first|rest|same)(?: one)?|one of them|make (?:it|that))\b"
-    r"|let'?s (?:\w+ ){1,3}"
-    r"(?:that|it|this|them|those)\b|(?:we|i)(?:'ll| will)? (?:\w+ ){1,2}(?:that|it|this|them)\b)",
+    r"(?:(?:it|its|they|them|their|that|this|these|those|he|she|both|neither|either|same|otherwise|which|there|then"
+    r"|after that|instead|the (?:other|latter|former|second|first|rest|same)(?: one)?|one of them|make (?:it"
+    r"|that))\b|let'?s (?:\w+ ){1,3}(?:that|it|this|them|those)\b|(?:we|i)(?:'ll| will)? (?:\w+ ){1,2}(?:that|it"
+    r"|this|them)\b)",
     re.IGNORECASE,
 )
 _FIRST_PERSON = re.compile(
@@ -292,12 +288,16 @@ def read_messages(turns: Iterable[tuple[str, str]]) -> list[Message]:
     return messages[::step] + newest[::-1]
 
 
-def read_sentences(messages: Sequence[Message]) -> list[Sentence]:
-    """All sentences of the messages in their order, with their signals."""
+def read_sentences(messages: Sequence[Message], check: Callable[[], None] = lambda: None) -> list[Sentence]:
+    """All sentences of the messages in their order, with their signals; `check` is called for each message."""
     capitals = _names_by_capitals(messages)
     found: list[Sentence] = []
+    earlier = 0
     for message in messages:
+        check()
         before = len(found)
+        if before and found[-1].role != message.role and _ACCEPTANCE.match(message.text):
+            _accept(found, earlier)
         agreed = False
         for text in sentences_of(message.text):
             sentence = _sentence(text, message, len(found), capitals)
@@ -305,6 +305,7 @@ def read_sentences(messages: Sequence[Message]) -> list[Sentence]:
                 sentence = replace(sentence, kinds=sentence.kinds - {ACTION} | {DECISION}, weight=sentence.weight + 1.2)
             agreed = _AGREEMENT.match(text) is not None
             found.append(replace(sentence, needs=_needed(sentence, found, before)))
+        earlier = before
     return found
 
 
@@ -339,7 +340,8 @@ def entities_of(sentences: Sequence[Sentence], grounds: grounding.Grounds, limit
             key = grounding.normalized(name)
             counts[key] += 1
             shown.setdefault(key, name)
-    ranked = sorted(counts, key=lambda key: (-counts[key] - (not key.isalpha()), list(shown).index(key)))
+    order = {key: place for place, key in enumerate(shown)}
+    ranked = sorted(counts, key=lambda key: (-counts[key] - (not key.isalpha()), order[key]))
     kept: list[str] = []
     for key in ranked[: 4 * limit]:
         part_of_other = any(key != other and f" {key} " in f" {other} " for other in ranked[: 4 * limit])
@@ -485,20 +487,23 @@ class Selection:
         """Up to `count` more sentences of `kind` (None: any), together at most `characters` long, in their order."""
         left = characters
         told = set(self._taken)
-        chosen: list[int] = []
-        open_places = [
-            place
+        # What a sentence adds only shrinks while others are taken, so a gain that was the best is looked at again.
+        gains = [
+            (-self._gain(place), place)
             for place, sentence in enumerate(self._sentences)
             if (kind is None or kind in sentence.kinds) and self._may_be_shown(sentence) and place not in told
         ]
-        while open_places and len(chosen) < count:
-            gains = [self._gain(place) for place in open_places]
-            best = max(range(len(gains)), key=gains.__getitem__)
-            if gains[best] <= 0:
-                break
-            place = open_places.pop(best)
+        heapq.heapify(gains)
+        chosen: list[int] = []
+        while gains and len(chosen) < count and left >= _SHORTEST:
+            before, place = heapq.heappop(gains)
+            gain = self._gain(place)
+            if gain < -before:
+                if gain > 0:
+                    heapq.heappush(gains, (-gain, place))
+                continue
             length = self._length(place)
-            if length > left or self._repeats(place):
+            if gain <= 0 or length > left or self._repeats(place):
                 continue
             left -= length
             self._tell(place)
@@ -565,7 +570,7 @@ class Selection:
 
     def _alone(self, characters: int) -> list[int]:
         """The places of sentences that can stand alone and hold nothing that was corrected later."""
-        return [
+        alone = [
             place
             for place, sentence in enumerate(self._sentences)
             if self._may_be_shown(sentence)
@@ -575,6 +580,7 @@ class Selection:
             and not sentence.text.startswith("`")
             and sentence.text.count("`") < 4
         ]
+        return [place for place in alone if not _DANGLING.match(self._sentences[place].text)] or alone
 
     def with_needed(self, sentence: Sentence) -> list[Sentence]:
         """The sentence behind the one without which it cannot be understood, if there is one."""
@@ -757,7 +763,7 @@ def _sentence(raw: str, message: Message, order: int, capitals: frozenset[str]) 
     inside = {number for name in marked for number in grounding.numbers(name)}
     values = marked | set(grounding.calendar_words(form)) | (set(grounding.numbers(text)) - inside)
     words = frozenset(grounding.stem(word) for word in grounding.words_of(text) if word not in STOP_WORDS)
-    kinds = frozenset(_kinds(raw, text, values)) if not code else frozenset[str]()
+    kinds = frozenset(_kinds(raw, text, values, message.role)) if not code else frozenset[str]()
     weight = _weight(kinds, message.role, len(words)) - 1.2 * code - 0.6 * (not values and len(words) <= 3)
     if not _is_plain(text) or not (words or values):
         kinds, weight = kinds | {NOISE}, -5.0
@@ -766,13 +772,34 @@ def _sentence(raw: str, message: Message, order: int, capitals: frozenset[str]) 
     )
 
 
-def _kinds(raw: str, text: str, values: set[str]) -> Iterator[str]:
+def _accept(found: list[Sentence], first: int) -> None:
+    """Make the last proposal of the message whose sentences begin at `first` a decision: what follows it is a yes."""
+    for place in range(len(found) - 1, first - 1, -1):
+        sentence = found[place]
+        asked = _ASKED_PROPOSAL.match(sentence.text)
+        if NOISE in sentence.kinds or not (asked or QUESTION not in sentence.kinds and _PROPOSAL.search(sentence.text)):
+            continue
+        text = _capitalized(asked[1]) + "." if asked else sentence.text
+        kinds = sentence.kinds - {ACTION, QUESTION} | {DECISION}
+        more = _KIND_WEIGHTS[DECISION] - (_KIND_WEIGHTS[QUESTION] if asked else 0.0)
+        found[place] = replace(
+            sentence, text=text, kinds=kinds, weight=sentence.weight + more * (kinds != sentence.kinds)
+        )
+        return
+
+
+def _kinds(raw: str, text: str, values: set[str], role: str) -> Iterator[str]:
     question = raw.rstrip("\"'*)` ").endswith(("?", "\uff1f", "\u061f"))
     if question:
         yield QUESTION
-    elif _DECISION.search(raw) and not _UNDECIDED.search(raw) and len(text.split()) >= 3:
+    elif _decides(raw, role) and not _UNDECIDED.search(raw) and len(text.split()) >= 3:
         yield DECISION
-    elif (_PROMISE.search(raw) or _DUTY.search(raw)) and not _NO_ACTION.search(raw) and len(text.split()) >= 4:
+    elif (
+        (_PROMISE.search(raw) or _DUTY.search(raw))
+        and not _NO_ACTION.search(raw)
+        and not _UNDECIDED.search(raw)
+        and len(text.split()) >= 4
+    ):
         yield ACTION
     if not question and _CORRECTION.search(raw):
         yield CORRECTION
@@ -783,17 +810,17 @@ def _kinds(raw: str, text: str, values: set[str]) -> Iterator[str]:
         yield NOISE
 
 
+def _decides(raw: str, role: str) -> bool:
+    chooses = role == "user" and _CHOICE.match(raw) and not _PROMISE.search(raw)
+    return bool(chooses) or _DECISION.search(raw) is not None
+
+
 def _weight(kinds: frozenset[str], role: str, words: int) -> float:
     weight = {"user": 0.4, "assistant": 0.0, "tool": -0.6, "system": -0.6}.get(role, 0.0) + min(words, 8) / 16
-    for kind, worth in (
-        (DECISION, 1.2),
-        (ACTION, 0.6),
-        (CORRECTION, 0.5),
-        (FACT, 0.5),
-        (QUESTION, -1.5),
-        (NOISE, -3.0),
-    ):
+    for kind, worth in _KIND_WEIGHTS.items():
         weight += worth * (kind in kinds)
+    # What an assistant offers to do is mostly done in its next message.
+    weight -= 0.4 * (ACTION in kinds and role == "assistant")
     return weight
 
 

@@ -61,10 +61,10 @@ _PREPOSITION = re.compile(
     r" (?:in|on|at|by|for|with|from|behind|before|after|during|to|until|since|because|when|this|next) "
 )
 _CIRCUMSTANCE = re.compile(
-    r"(?:after|since|when|if|before|while|because|although|though|with|without|in|on|at|as|for|during|until|by)\b",
+    r"(?:after|since|when|if|before|while|because|although|though|with|without|in|on|at|as|for|during|until|by|and|then|already|also|just|do|does|doesn't|don't|can't)\b",
     re.IGNORECASE,
 )
-_PLAIN_START = re.compile(r"[a-z]+(?:'[a-z]+)?(?=[\s,]|$)")
+_PLAIN_START = re.compile(r"[a-z]+(?:['-][a-z]+)*(?=[\s,]|$)")
 TITLE_CHARACTERS = 80
 _WORD_PARTS = re.compile(r"(?P<open>[(\"'`\u201c]*)(?P<word>.*?)(?P<close>[)\"'`\u201d,;:.!?]*)", re.DOTALL)
 _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$/&~#-])")

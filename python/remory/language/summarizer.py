@@ -184,7 +184,7 @@ class Digest:
         self._characters = sum(len(message.text) for message in self._messages)
         self.grounds = grounding.Grounds(message.text for message in self._messages)
         check()
-        self._read = extraction.read_sentences(self._messages)
+        self._read = extraction.read_sentences(self._messages, check)
         check()
         self._sentences = extraction.shortlist(self._read, EMBEDDED_SENTENCES)
         self._vectors = _embedded(embedder, [sentence.text for sentence in self._sentences], check)
@@ -242,14 +242,13 @@ class Digest:
             "Decisions": self._items(decided),
             "Actions": self._items(to_do),
         }
-        lists = (
-            "## " + name + "\n" + "\n".join(f"- {line}" for line in lines) for name, lines in sections.items() if lines
-        )
+        lists = [
+            "\n".join((f"## {name}", *(f"- {line}" for line in lines))) for name, lines in sections.items() if lines
+        ]
         return "\n\n".join((f"## Overview\n{lead}", *lists))
 
     def message_parts(self, characters: int) -> list[list[dict[str, Any]]]:
-        """The messages in at most PARTS parts of about `characters`: the newest, and those nearest to the "
-        "whole chat."""
+        """The messages in at most PARTS parts of about `characters`: the newest, and the most central."""
         parts: list[list[Message]] = []
         room = 0
         for message in _cut(self._messages, characters):
@@ -500,7 +499,7 @@ def _grounded_markdown(text: str, grounds: grounding.Grounds) -> str:
         kept = " ".join(_stated(body, grounds))
         if not body:
             lines.append("")
-        elif kept and kept not in lines and sum(map(len, lines)) + len(line) < L1_CHARACTERS - len(lines):
+        elif kept and mark + kept not in lines and sum(map(len, lines)) + len(line) < L1_CHARACTERS - len(lines):
             lines.append(mark + kept)
     full = [
         line

@@ -60,7 +60,7 @@ def speech_of(loaded: Loaded) -> Speech:
     ends = {tokenizer.eos_token_id}
     if loaded.checkpoint is not None:
         ends.add(loaded.checkpoint.contract.end_token_id)
-    return Speech(tokenizer, frozenset(ends - {None}), lambda text: _message_ids(tokenizer, text))
+    return Speech(tokenizer, frozenset(ends - {None}), lambda text: message_ids(tokenizer, text))
 
 
 def insert_recalled(loaded: Loaded, source: Source, place: int, ids: Sequence[int]) -> Source:
@@ -114,7 +114,7 @@ def write_summary(
     return Summary(last.text, kept)
 
 
-def _message_ids(tokenizer: Any, text: str) -> list[int]:
+def message_ids(tokenizer: Any, text: str) -> list[int]:
     """A recalled message: the template's system message where it has one that can stand alone, else plain text."""
     try:
         ids = render_chat(tokenizer, [{"role": "system", "content": text}], None, False)

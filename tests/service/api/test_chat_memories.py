@@ -22,9 +22,10 @@ from remory.search.packing import pack_vector
 from remory_service.api.chats_bodies import Reason
 from remory_service.app import create_app
 from remory_service.config import Config, Endpoint
+from remory_service.remembering import MOST_BYTES, NothingNew, within_bounds
 from remory_service.runtime import Runtime
 from remory_service.store import chat_memories, chats, passages
-from remory_service.store.chat_memories import Made
+from remory_service.store.chat_memories import Head, Made
 from remory_service.store.database import close_store, connection, transaction
 from remory_service.store.schema import StoredChatMemory, StoredPassage
 from tests.language.test_endpoint import Peer, Reply, Request
@@ -277,6 +278,21 @@ def test_a_memory_reads_parts_files_and_results_of_tools(routes: Routes, peer: P
     routes("POST", f"chats/{chat}/messages", body)
     remember(routes, chat)
     assert said_to(peer.requests[0])[0] == 'See the report.\nQ4_report.pdf\n{"rows": 12}\nnotes.txt'
+
+
+def test_a_memory_is_made_of_a_bounded_part_but_of_a_pair_at_least() -> None:
+    def heads(*messages: tuple[str, int]) -> list[Head]:
+        return [Head(place, role, size, 0) for place, (role, size) in enumerate(messages)]
+
+    half = MOST_BYTES // 2
+    fits = heads(("user", half), ("assistant", half))
+    assert within_bounds(fits) == fits
+    assert within_bounds(heads(("user", half), ("assistant", half), ("user", 1))) == fits
+    late = heads(("user", MOST_BYTES), ("user", MOST_BYTES), ("assistant", 1), ("user", 1))
+    assert within_bounds(late) == late[:3]
+    for lacking in ([], heads(("user", 1)), heads(("assistant", 1), ("tool", 1), ("system", 1))):
+        with pytest.raises(NothingNew):
+            within_bounds(lacking)
 
 
 # Changing and deleting
@@ -748,7 +764,7 @@ def state(routes: Routes, chat: str, memory: str) -> tuple[Any, ...]:
     return tuple(routes("GET", path) for path in paths)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_nobody_sees_changes_or_deletes_what_is_anothers(
     owned: dict[str, tuple[Routes, str, str, str]], data: st.DataObject
