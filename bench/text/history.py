@@ -28,16 +28,16 @@ from remory.actors import embedded_actor, load_tokenizer
 from remory.compaction.history import cut_history
 from remory.language.embedder import load_embedder
 from remory_service.api.bodies import RecallBody
-from remory_service.api.conversation import message_ids
 from remory_service.config import Config
 from remory_service.histories import Histories
-from remory_service.recall import Speech, fit, recollections
+from remory_service.recall import Prompt, fit, recollections
 from remory_service.runtime import Runtime
 from remory_service.search import Searcher
+from remory_service.speech import Speech
 from remory_service.store import histories, passages
 from remory_service.store.database import close_store, connection, now_ms, open_store, transaction
 from remory_service.store.passages import Collection, Text
-from remory_service.texts import COSINE, HYBRID, Texts
+from remory_service.texts import COSINE, HYBRID, Question, Texts
 
 DATA = Path(__file__).parent / "data" / "dialogues.json"
 BUDGETS = (128, 256, 512)
@@ -60,7 +60,7 @@ def main() -> int:
     ).parse_args()
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     tokenizer = load_tokenizer(embedded_actor())
-    speech = Speech(tokenizer, frozenset({tokenizer.eos_token_id}), lambda text: message_ids(tokenizer, text))
+    speech = Speech(tokenizer, {tokenizer.eos_token_id})
     with tempfile.TemporaryDirectory(prefix="remory-bench-") as folder:
         open_store(Path(folder))
         try:
@@ -85,7 +85,9 @@ def _measure(folder: Path, speech: Speech) -> dict[str, Any]:
     texts = Texts(Runtime(Config(data=folder), embedder=load_embedder()), Searcher(1 << 30))
     kept = [_keep(dialogue, speech) for dialogue in json.loads(DATA.read_text(encoding="utf-8"))]
     every = [history.collection for history in kept]
-    Histories(texts).embed(every)
+    Histories(texts).embed(every, lambda: None)
+    asked_for = {f"{one.topic}: {fact['about']}" for one in kept for fact in one.facts}
+    questions = {text: texts.ask(text) for text in sorted(asked_for)}
     found: dict[tuple[str, str], list[float]] = {}
     for searched, mode in (
         ("its own history", COSINE),
@@ -104,7 +106,7 @@ def _measure(folder: Path, speech: Speech) -> dict[str, Any]:
                     if mode == "none":
                         text = speech.tokenizer.decode(history.ids[-budget:], skip_special_tokens=True)
                     else:
-                        text = _recalled(texts, places, f"{history.topic}: {fact['about']}", asked, speech)
+                        text = _recalled(texts, places, questions[f"{history.topic}: {fact['about']}"], asked, speech)
                     hits.append(_holds(text, fact["value"]))
             shares.append(sum(hits) / len(hits))
         found[searched, mode] = shares
@@ -125,11 +127,11 @@ def _keep(dialogue: dict[str, Any], speech: Speech) -> _History:
     return _History(dialogue["topic"], dialogue["facts"], ids, collection)
 
 
-def _recalled(texts: Texts, places: Sequence[int], query: str, asked: RecallBody, speech: Speech) -> str:
-    question = texts.ask(query)
+def _recalled(texts: Texts, places: Sequence[int], question: Question, asked: RecallBody, speech: Speech) -> str:
     with connection():
         found = recollections(texts, places, question, asked)
-    return "\n".join(item.text for item in fit(found, asked, speech).items)
+    prompt = Prompt([], speech, asked.max_tokens, lambda: None)
+    return "\n".join(item.text for item in fit(found, asked, prompt).items)
 
 
 def _holds(text: str, value: str) -> bool:

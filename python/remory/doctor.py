@@ -43,8 +43,8 @@ def run(data: Path | None, store: str | None, model: str | None, checkpoint: str
 def examine(
     data: Path | None, store: str | None, model: str | None, checkpoint: str | None, device: str
 ) -> Iterator[Finding]:
-    """Look at packages, kernels, device, actor, checkpoint, embedder and store, in this order. `store`: a database's URL, or None
-    for the file in `data`.
+    """Look at packages, kernels, device, actor, checkpoint, embedder and store, in this order. `store`: a database's
+    URL, or None for the file in `data`.
     """
     yield Finding("remory", "ok", f"{__version__} on Python {platform.python_version()}, {platform.machine()}")
     yield from map(_package, _PACKAGES)

@@ -6,16 +6,21 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 
+from remory.errors import EmbedderFailed
+from remory_service.errors import Unavailable
 from remory_service.store import passages
 from remory_service.store.database import connection, transaction
-from remory_service.texts import Texts
+from remory_service.texts import Texts, Vector
 
 log = logging.getLogger(__name__)
 
 _EMBEDDED_AT_ONCE = 16
 _MOST_WAITING = 1000
+_MOST_FAILURES = 8
+_MOST_REFUSED = 10_000
 _STOP_SECONDS = 2
 
 
@@ -28,6 +33,9 @@ class Histories:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        # Passages that a model refused: they are not tried again in this process.
+        self._refused: OrderedDict[tuple[int, str], None] = OrderedDict()
 
     def embed_soon(self, collections: Sequence[int]) -> None:
         """Let the chunks of these collections be embedded in the background. Never waits: what finds no place in the
@@ -41,27 +49,64 @@ class Histories:
                 self._thread.start()
             self._waiting.put_nowait(collections)
 
-    def embed(self, collections: Sequence[int]) -> None:
-        """Give every chunk of these collections a vector of the current model, if it has none.
+    def embed(self, collections: Sequence[int], check: Callable[[], None], most: int | None = None) -> bool:
+        """Give the chunks of these collections vectors of the current model where they have none, the last collections
+        first; at most `most` of them. Returns whether all have theirs now, but for those that the model refuses.
 
-        Takes connections of its own, and holds none while the model works. Raises Unavailable or EmbedderFailed.
+        Takes connections of its own, and holds none while the model works. `check` is called before each batch and may
+        raise. Raises Unavailable, or EmbedderFailed when the model refuses many in a row.
         """
-        after = 0
-        while True:
-            model = self._texts.model
-            with connection():
-                known = passages.find_model(model)
-                some = passages.lacking(known or 0, collections, after, _EMBEDDED_AT_ONCE)
-            if not some or self._stop.is_set():
-                return
-            vectors = self._texts.embed([text for _, _, text in some])
-            with connection(), transaction():
-                there = passages.get_many([passage for _, passage, _ in some])
-                for (collection, passage, _), vector in zip(some, vectors, strict=True):
-                    if passage in there:
-                        for number, content in vector.by_model().items():
-                            passages.set_vector(collection, passage, number, content)
-            after = some[-1][1]
+        left = most
+        for collection in reversed(collections):
+            after, failures = 0, 0
+            while True:
+                check()
+                if left is not None and left <= 0:
+                    return False
+                # Of those who want the same at once only one does it.
+                with self._turn:
+                    if self._stop.is_set():
+                        raise Unavailable("the server is stopping")
+                    some = self._lacking(collection, after)
+                    if not some:
+                        break
+                    failures = self._embed(some, failures)
+                after = some[-1][0]
+                left = None if left is None else left - len(some)
+        return True
+
+    def _lacking(self, collection: int, after: int) -> list[tuple[int, str]]:
+        model = self._texts.model
+        with connection():
+            some = passages.lacking(passages.find_model(model) or 0, collection, after, _EMBEDDED_AT_ONCE)
+        return [(passage, text) for _, passage, text in some if (passage, model) not in self._refused]
+
+    def _embed(self, some: Sequence[tuple[int, str]], failures: int) -> int:
+        """Embed some passages of one collection, one by one where they do not go together; returns how many were
+        refused in a row."""
+        try:
+            self._set([passage for passage, _ in some], self._texts.embed([text for _, text in some]))
+            return 0
+        except EmbedderFailed as error:
+            if len(some) > 1:
+                for one in some:
+                    failures = self._embed([one], failures)
+                return failures
+            if failures + 1 >= _MOST_FAILURES:
+                raise
+            self._refused[some[0][0], self._texts.model] = None
+            while len(self._refused) > _MOST_REFUSED:
+                self._refused.popitem(last=False)
+            log.warning("a part of a removed history cannot be embedded and is found by no search: %s", error)
+            return failures + 1
+
+    def _set(self, ids: Sequence[int], vectors: Sequence[Vector]) -> None:
+        with connection(), transaction():
+            there = passages.get_many(ids)
+            for passage, vector in zip(ids, vectors, strict=True):
+                if passage in there:
+                    for model, content in vector.by_model().items():
+                        passages.set_vector(there[passage].collection, passage, model, content)
 
     def close(self) -> None:
         """Stop what goes on in the background; waits for it two seconds at most."""
@@ -77,6 +122,6 @@ class Histories:
         while (collections := self._waiting.get()) is not None and not self._stop.is_set():
             # The boundary of this thread: what is not embedded here is when it is asked for.
             try:
-                self.embed(collections)
+                self.embed(collections, lambda: None)
             except Exception as error:
                 log.warning("a removed history was not embedded yet: %s: %s", type(error).__name__, error)

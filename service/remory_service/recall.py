@@ -6,19 +6,20 @@ result never comes without its call.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from remory.compaction.history import without_role
 from remory_service.api.bodies import RecallBody, RecallScope
 from remory_service.authority import Credentials, authorize, name_scope, readable
-from remory_service.errors import BadRequest, NotFound
+from remory_service.errors import BadRequest, Forbidden, NotFound
 from remory_service.histories import Histories
 from remory_service.identity import Caller
 from remory_service.notes import notes_of
 from remory_service.search import Searcher
+from remory_service.speech import Speech
 from remory_service.store import chats, entries, memories, passages
 from remory_service.store.database import connection, now_ms
 from remory_service.store.entries import VALUE, Place, ScopeVectors
@@ -28,7 +29,11 @@ from remory_service.texts import Question, Texts
 
 LEAD = "Recalled from earlier, word for word:"
 _QUERY_CHARACTERS = 2000
-_QUERY_TOKENS = 256
+# Some seconds' work; a request does not wait for more.
+_EMBEDDED_AT_MOST = 256
+_MOST_VECTORS = 1000
+_TOKEN_CHARACTERS = 64
+_READERS = frozenset({"invoke", "agent", "admin"})
 # More are looked at than are wanted: some may be too long for what is left of the budget.
 _SPARE = 8
 
@@ -71,14 +76,15 @@ class Asker:
 
 
 @dataclass(frozen=True)
-class Speech:
-    """How the actor's prompts are written: its tokenizer, the tokens that end a message, and how one message is
-    rendered (`render(text) -> ids`).
+class Prompt:
+    """What a request sends behind its memory, if it has one: token ids. `room`: tokens that the actor's context has
+    left. `check` may raise to give the work up.
     """
 
-    tokenizer: Any
-    ends: frozenset[int]
-    render: Any
+    ids: Sequence[int]
+    speech: Speech
+    room: int
+    check: Callable[[], None]
 
 
 class Recaller:
@@ -89,27 +95,28 @@ class Recaller:
         self._searcher = searcher
         self._kept = kept
 
-    def recall(self, asker: Asker, asked: RecallBody, prompt: Sequence[int], speech: Speech) -> Recalled:
-        """The texts that fit `asked.query` best, or else the last message of `prompt` (token ids).
+    def recall(self, asker: Asker, asked: RecallBody, prompt: Prompt) -> Recalled:
+        """The texts that fit `asked.query` best, or else the last message of the prompt.
 
-        Raises BadRequest for what cannot be asked, NotFound for a chat that is not the caller's, Forbidden for a scope
-        that is another's, Unavailable and EmbedderFailed. Takes connections of its own.
+        Raises BadRequest for what cannot be asked, Forbidden for what the caller's key or somebody else's scope does
+        not allow, NotFound for a chat that is not the caller's, Unavailable and EmbedderFailed. Takes connections of
+        its own.
         """
-        if not (asked.handle or asked.chat or asked.notes or asked.scope):
-            raise BadRequest("recall needs a source: handle, chat, notes or scope")
-        if asked.handle and asker.handle is None:
-            raise BadRequest("recall.handle needs a memory: send its handle")
-        query = asked.query if asked.query is not None else last_message(prompt, speech)
+        _check(asker, asked)
+        query = asked.query if asked.query is not None else prompt.speech.last_message(prompt.ids)[1]
         if not query.strip():
             raise BadRequest("recall finds no words to search for: give recall.query")
         question = self._texts.ask(query.strip()[-_QUERY_CHARACTERS:])
-        return fit(self._found(asker, asked, question), asked, speech)
+        return fit(self._found(asker, asked, question, prompt.check), asked, prompt)
 
-    def _found(self, asker: Asker, asked: RecallBody, question: Question) -> list[Recollection]:
-        """The best of all sources, the best first."""
+    def _found(
+        self, asker: Asker, asked: RecallBody, question: Question, check: Callable[[], None]
+    ) -> list[Recollection]:
+        """The best of all sources: the first of each, then the second of each, and so on, for their scores are not
+        alike."""
         found: list[list[Recollection]] = []
         if asked.handle:
-            found.append(self._from_history(asker, asked, question))
+            found.append(self._from_history(asker, asked, question, check))
         with connection():
             if asked.chat:
                 found.append(self._from_collection("chat", _memories_of(asker, asked.chat), asked, question))
@@ -118,15 +125,17 @@ class Recaller:
                 found.append(self._from_collection("notes", notes, asked, question))
             if asked.scope:
                 found.append(self._from_scope(asker, asked.scope, asked.top_k, question))
-        if len(found) == 1:
-            return found[0]
-        return sorted((one for some in found for one in some), key=lambda one: -one.score)
+        ranked = [(rank, -one.score, one) for some in found for rank, one in enumerate(some)]
+        return [one for *_, one in sorted(ranked, key=lambda item: item[:2])]
 
-    def _from_history(self, asker: Asker, asked: RecallBody, question: Question) -> list[Recollection]:
+    def _from_history(
+        self, asker: Asker, asked: RecallBody, question: Question, check: Callable[[], None]
+    ) -> list[Recollection]:
         assert asker.owner is not None and asker.handle is not None
         collections = memories.histories_of(asker.owner, asker.handle)
-        # In the background that may not have been done yet.
-        self._kept.embed(collections)
+        # In the background that may not have been done yet. What is too much for a request is done there.
+        if not self._kept.embed(collections, check, _EMBEDDED_AT_MOST):
+            self._kept.embed_soon(collections)
         with connection():
             return recollections(self._texts, collections, question, asked)
 
@@ -147,18 +156,16 @@ class Recaller:
         scope = readable(authority, name_scope(authority, named.scope, ids))
         if scope is None:
             return []
-        found = self._searcher.search(ScopeVectors(scope.id), question.vector, top_k + _SPARE)
-        return [
-            Recollection("scope", hit.key, text, hit.score)
-            for hit in found.hits
-            if (text := _text_under(scope.id, hit.key, hit.metadata, now)) is not None
-        ]
+        found = self._searcher.search(ScopeVectors(scope.id), question.vector, _MOST_VECTORS)
+        texts = ((hit, _text_under(scope.id, hit.key, hit.metadata, now)) for hit in found.hits)
+        told = (Recollection("scope", hit.key, text, hit.score) for hit, text in texts if text is not None)
+        return list(itertools.islice(told, top_k + _SPARE))
 
 
 def recollections(
     texts: Texts, collections: Sequence[int], question: Question, asked: RecallBody
 ) -> list[Recollection]:
-    """What answers a question in histories, oldest first, the best first; needs a connection."""
+    """What answers a question in histories, the best first; needs a connection. `collections`: oldest first."""
     hits = texts.recall(collections, question, asked.top_k + _SPARE, mode=asked.mode)
     order = {collection: place for place, collection in enumerate(collections)}
     places = [(order[hit.passage.collection], hit.passage.id) for hit in hits]
@@ -169,20 +176,10 @@ def recollections(
 
 
 def _memories_of(asker: Asker, chat: str) -> Collection:
-    known = chats.find(asker.caller.user, chat.lower().replace("\0", ""))
+    known = chats.find(asker.caller.user, chat.lower().replace("\0", "\N{REPLACEMENT CHARACTER}"))
     if known is None:
         raise NotFound("Chat not found")
     return known.collection
-
-
-def last_message(prompt: Sequence[int], speech: Speech) -> str:
-    """The text of the last message that ends in these ids, or of the last ids when none does."""
-    stops = [place for place, token in enumerate(prompt) if token in speech.ends]
-    start, stop = 0, len(prompt)
-    if stops:
-        start, stop = stops[-2] + 1 if len(stops) > 1 else 0, stops[-1]
-    ids = list(prompt[start:stop])[-_QUERY_TOKENS:]
-    return without_role(speech.tokenizer.decode(ids, skip_special_tokens=True))
 
 
 def _text_under(scope: int, key: str, metadata: bytes, now: int) -> str | None:
@@ -194,20 +191,45 @@ def _text_under(scope: int, key: str, metadata: bytes, now: int) -> str | None:
     return f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
 
-def fit(found: Sequence[Recollection], asked: RecallBody, speech: Speech) -> Recalled:
-    """As many of them as were asked for and fit, the best chosen first, in the message the oldest first."""
-    chosen: list[Recollection] = []
-    recalled = Recalled()
+def fit(found: Sequence[Recollection], asked: RecallBody, prompt: Prompt) -> Recalled:
+    """As many of them as were asked for and fit, the best chosen first. In the message those of one source are in the
+    order in which they came to be.
+    """
+    speech = prompt.speech
+    before, after = speech.frame()
+    lead = [*before, *speech.encode(LEAD)]
+    left = min(asked.max_tokens, prompt.room) - len(lead) - len(after)
+    chosen: list[tuple[Recollection, list[int]]] = []
     for one in _unlike(found):
-        if len(chosen) == asked.top_k:
+        if len(chosen) == asked.top_k or left <= 0:
             break
-        tokens = len(speech.tokenizer.encode(one.text, add_special_tokens=False))
-        wanted = sorted([*chosen, replace(one, tokens=tokens)], key=lambda item: (item.source, item.place))
-        # The whole message counts, and rendering it is the only way to know: templates put words of their own around.
-        ids = speech.render("\n\n".join([LEAD, *(item.text for item in wanted)]))
-        if len(ids) <= asked.max_tokens:
-            chosen, recalled = wanted, Recalled(ids, wanted)
-    return recalled
+        # No tokenizer makes fewer of a text than this: what is far too long need not be cut into tokens to know.
+        if len(one.text) > _TOKEN_CHARACTERS * left:
+            continue
+        prompt.check()
+        ids = speech.encode(f"\n\n{one.text}")
+        if len(ids) <= left:
+            chosen.append((replace(one, tokens=len(ids)), ids))
+            left -= len(ids)
+    if not chosen:
+        return Recalled()
+    chosen.sort(key=lambda item: (item[0].source, item[0].place))
+    return Recalled([*lead, *(token for _, ids in chosen for token in ids), *after], [one for one, _ in chosen])
+
+
+def _check(asker: Asker, asked: RecallBody) -> None:
+    """That there is something to recall from, and that the caller's key may. A scope is checked where it is read."""
+    roles = asker.caller.roles
+    if not (asked.handle or asked.chat or asked.notes or asked.scope):
+        raise BadRequest("recall needs a source: handle, chat, notes or scope")
+    if asked.handle and asker.handle is None:
+        raise BadRequest("recall.handle needs a memory: send its handle")
+    if (asked.notes or asked.chat) and not roles & _READERS:
+        raise Forbidden("notes and chats are for keys with the role invoke, agent or admin")
+    if asked.notes == "user" and not roles & {"invoke", "admin"}:
+        raise Forbidden("a key with the role agent alone has no notes of its own")
+    if asked.scope and not roles & {"invoke", "admin"}:
+        raise Forbidden("recall.scope is for keys with the role invoke or admin; a lease does not lend it")
 
 
 def _unlike(found: Sequence[Recollection]) -> Iterator[Recollection]:

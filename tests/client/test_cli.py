@@ -30,7 +30,9 @@ def test_help_names_every_command_and_no_other():
     assert "train" not in text
 
 
-@pytest.mark.parametrize("command", [["serve"], ["demo"], ["mcp"], ["reembed"], ["doctor"], ["keys"], ["keys", "add"], ["keys", "revoke"]])
+@pytest.mark.parametrize(
+    "command", [["serve"], ["demo"], ["mcp"], ["reembed"], ["doctor"], ["keys"], ["keys", "add"], ["keys", "revoke"]]
+)
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as caught:
         main([*command, "--help"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remory.actors import embedded_actor, load_tokenizer
-from remory.compaction.history import cut_history, without_role
+from remory.compaction.history import cut_history
 from tests.conftest import make_tokenizer
 
 TOKENIZER = make_tokenizer()
@@ -90,6 +89,44 @@ def test_ids_without_an_end_and_nothing_at_all():
     assert cut_history([END] * 300, TOKENIZER, {END}) == []
 
 
+def test_many_small_results_of_one_call_share_chunks():
+    messages = [said("assistant", "run: check all"), *(said("tool", f"ok {number}") for number in range(300))]
+    chunks = cut(messages, 120)
+    ids = render(messages)
+    assert [token for chunk in chunks for token in chunk.ids] == ids
+    assert len(chunks) < 3 * len(ids) / 120
+    assert all(chunk.text.startswith("assistant: run: check all\ntool: ok") for chunk in chunks)
+    shown = [line for chunk in chunks for line in chunk.text.split("\n")[1:]]
+    assert shown == [f"tool: ok {number}" for number in range(300)]
+
+
+def test_a_call_with_a_short_result_is_said_in_full_before_it():
+    call = "run: " + " ".join(f"--flag{number}" for number in range(12)) + " --target=amber"
+    messages = [said("assistant", call), said("tool", "deployed " * 8)]
+    (chunk,) = cut(messages, len(render(messages)) * 3 // 4)
+    assert chunk.text == f"assistant: {call}\ntool: {'deployed ' * 8}".strip()
+
+
+def test_results_that_a_special_token_marks_stay_with_their_call():
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[TOOL_RESULTS]", "[/TOOL_RESULTS]"]})
+    text = (
+        "[INST] the time? [/INST] call the clock, please now<|im_end|>[TOOL_RESULTS] 12:40 [/TOOL_RESULTS] It is 12:40."
+    )
+    chunks = cut_history(tokenizer.encode(text, add_special_tokens=False), tokenizer, {END}, 50)
+    assert any("call the clock" in chunk.text and "12:40" in chunk.text for chunk in chunks)
+    assert all("call the clock" in chunk.text for chunk in chunks if "12:40" in chunk.text)
+
+
+def test_lines_that_name_a_role_are_kept():
+    lines = [("model" if number % 2 else "tool") for number in range(200)]
+    chunks = cut([said("assistant", "run: ls"), said("tool", "\n".join(lines))], 80)
+    shown = [
+        line for chunk in chunks if "tool: " in chunk.text for line in chunk.text.split("tool: ", 1)[1].split("\n")
+    ]
+    assert shown == lines
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(max_size=120)), min_size=1, max_size=12),
@@ -97,16 +134,14 @@ def test_ids_without_an_end_and_nothing_at_all():
 )
 def test_nothing_said_is_lost(said_by, limit):
     messages = [said(role, text) for role, text in said_by]
-    whole = "".join(chunk.text for chunk in cut(messages, limit))
+    chunks = cut(messages, limit)
+    whole = "".join(chunk.text for chunk in chunks)
+    if any(text.strip() for _, text in said_by):
+        assert [token for chunk in chunks for token in chunk.ids] == render(messages)
     for _, text in said_by:
         for word in text.split():
             if word.isascii() and word.isalnum() and len(word) < 8:
                 assert word in whole
-
-
-@pytest.mark.parametrize("text", ["assistant\nyes", " tool \n\nyes", "yes"])
-def test_the_line_of_the_role_goes(text):
-    assert without_role(text) == "yes"
 
 
 def test_the_embedded_actors_own_template():

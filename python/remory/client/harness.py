@@ -153,7 +153,10 @@ class Harness:
         """
         added: list[Message] = [] if user is None else [{"role": "user", "content": user}]
         ids = self.continuation_ids(*added)
-        answer = generate_timed(self.client, ids, self.sampling | sampling, self._state.handle, recall)
+        if recall is not None and self._state.handle is None:
+            # Nothing was removed yet: all of it is in the prompt.
+            recall = {name: value for name, value in recall.items() if name != "handle"}
+        answer = generate_timed(self.client, ids, self.sampling | sampling, self._state.handle, recall or None)
         if keep:
             self.append(*added, {"role": "assistant", "content": answer.text})
         return answer

@@ -186,7 +186,6 @@ class Grounds:
         self._texts = [normalized(text) for text in texts]
         self._numbers: set[str] = set()
         self._calendar: set[str] = set()
-        self._stems: set[str] = set()
         for text in self._texts:
             self._numbers.update(_NUMBER.findall(text))
             self._numbers.update(spaced.replace(" ", "") for spaced in _SPACED.findall(text))
@@ -194,7 +193,6 @@ class Grounds:
             self._calendar.update(word[:3] for word in _CALENDAR.findall(text))
             for months in _NUMERIC_DATE.findall(text):
                 self._calendar.update(_MONTHS[int(month) - 1][:3] for month in months if month and 0 < int(month) < 13)
-            self._stems.update({stem(word) for word in _WORD.findall(text)})
 
     def hold(self, phrase: str) -> bool:
         """Whether the phrase occurs in one of the messages, as whole tokens: 42 does not occur in 1427 or in 42.5."""
@@ -229,12 +227,6 @@ class Grounds:
         return _SPACED.sub(
             lambda match: joined if (joined := match[0].replace(" ", "")) in self._numbers else match[0], text
         )
-
-    def support(self, sentence: str, idle: frozenset[str] = frozenset()) -> float:
-        """Share of the sentence's words, without those in `idle`, whose stem occurs in the messages; 0 "
-        "without any."""
-        words = [word for word in _WORD.findall(normalized(sentence)) if word not in idle and len(word) > 2]
-        return sum(stem(word) in self._stems for word in words) / len(words) if words else 0.0
 
 
 def words_of(text: str) -> list[str]:

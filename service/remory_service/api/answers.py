@@ -132,6 +132,24 @@ class MemoryAnswer(MemoryItem):
     summary_ids: list[int]
 
 
+class HistoryChunk(BaseModel):
+    """A part of a removed history. `name`: the place of its history, and its number in that; recall calls it the same.
+
+    `text` has the roles in front of the messages; a part of a long tool result has the beginning of its call.
+    """
+
+    name: str
+    ids: list[int]
+    text: str
+
+
+class HistoryAnswer(BaseModel):
+    """A page of a memory's kept history."""
+
+    chunks: list[HistoryChunk]
+    next_offset: int | None = Field(description="Where the next page begins; null at the end.")
+
+
 class MemoriesAnswer(BaseModel):
     """A session's memories."""
 

@@ -201,6 +201,13 @@ class HandlePath(BaseModel):
     handle: str
 
 
+class HistoryQuery(BaseModel):
+    """Which chunks."""
+
+    limit: int = Field(default=100, ge=1, le=1000)
+    offset: int = Field(default=0, ge=0, le=_LARGEST_COUNT)
+
+
 class SessionHeader(BaseModel):
     """Which session's memories. Checked by `checked_session` and not by this schema, because a missing one is 400."""
 

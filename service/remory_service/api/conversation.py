@@ -17,8 +17,8 @@ from remory.errors import InvalidInput
 from remory_service.api.bodies import CompactTextBody
 from remory_service.api.generation import Watch, follow, last_outputs
 from remory_service.errors import ActorFailed, BadRequest
-from remory_service.recall import Speech
 from remory_service.runtime import Loaded
+from remory_service.speech import Speech
 
 
 @dataclass(frozen=True)
@@ -60,50 +60,41 @@ def speech_of(loaded: Loaded) -> Speech:
     ends = {tokenizer.eos_token_id}
     if loaded.checkpoint is not None:
         ends.add(loaded.checkpoint.contract.end_token_id)
-    return Speech(tokenizer, frozenset(ends - {None}), lambda text: message_ids(tokenizer, text))
+    return Speech(tokenizer, ends - {None})
 
 
-def insert_recalled(loaded: Loaded, source: Source, place: int, ids: Sequence[int]) -> Source:
-    """A prompt with a recalled message at `place`, behind all of its rows."""
+def insert_ids(source: Source, place: int, ids: Sequence[int]) -> Source:
+    """A prompt with more ids at `place`, behind all of its rows."""
     if not ids:
         return source
-    if not place:
-        # What the tokenizer itself puts in front of every text stays in front.
-        first = loaded.engine.tokenizer.encode("")
-        place = len(first) if first and source.ids[: len(first)].tolist() == first else 0
-    joined = torch.cat([source.ids[:place], torch.tensor(ids, dtype=torch.int64), source.ids[place:]])
-    return replace(source, ids=joined)
+    added = torch.tensor(ids, dtype=torch.int64)
+    return replace(source, ids=torch.cat([source.ids[:place], added, source.ids[place:]]))
 
 
-def write_summary(
-    loaded: Loaded,
-    body: CompactTextBody,
-    parts: Split,
-    rendered: Rendered,
-    previous: Memory | None,
-    recalled_ids: Sequence[int],
-    watch: Watch,
-) -> Summary:
-    """Let the actor summarise under the checkpoint's contract, greedily; what was recalled stands before the history.
-
-    Raises ActorFailed without a usable summary.
+def summary_prompt(
+    loaded: Loaded, body: CompactTextBody, parts: Split, rendered: Rendered, previous: Memory | None
+) -> tuple[Source, int]:
+    """What asks for the summary, and where in it something may be put in front of the history: behind the prefix, or
+    behind the memory that the session goes on from.
     """
+    prompt = loaded.checkpoint.contract.prompt
+    bridge, restored = tuple(body.bridge), previous is not None
+    ids = summary_request_ids(_renderer(loaded), parts, prompt, body.tools, bridge, restored=restored)
+    if previous is None:
+        return Source(torch.tensor(ids, dtype=torch.int64)), len(rendered.prefix_ids)
+    source = loaded.compactor.restore(previous, ids)
+    return source, source.cuts[-1]
+
+
+def write_summary(loaded: Loaded, source: Source, most_tokens: int, watch: Watch) -> Summary:
+    """Let the actor summarise under the checkpoint's contract, greedily. Raises ActorFailed without a usable one."""
     contract = loaded.checkpoint.contract
-    ids = summary_request_ids(
-        _renderer(loaded), parts, contract.prompt, body.tools, tuple(body.bridge), restored=previous is not None
-    )
     sampling = SamplingParams(
-        max_new_tokens=body.max_summary_tokens,
+        max_new_tokens=most_tokens,
         temperature=0.0,
         stop_token_ids=(contract.end_token_id,),
         json_schema=None if contract.output_schema is None else json.dumps(contract.output_schema),
     )
-    if previous is None:
-        source, place = Source(torch.tensor(ids, dtype=torch.int64)), len(rendered.prefix_ids)
-    else:
-        source = loaded.compactor.restore(previous, ids)
-        place = source.cuts[-1]
-    source = insert_recalled(loaded, source, place, recalled_ids)
     (last,) = last_outputs(follow(loaded.engine, [GenerationRequest(source, sampling)], watch), 1)
     if contract.output_schema is not None and last.finish_reason and last.finish_reason["type"] == "length":
         raise ActorFailed(f"the summary was cut after {len(last.output_ids)} tokens and is no complete JSON")
@@ -112,16 +103,6 @@ def write_summary(
     if not kept:
         raise ActorFailed("the actor wrote an empty summary")
     return Summary(last.text, kept)
-
-
-def message_ids(tokenizer: Any, text: str) -> list[int]:
-    """A recalled message: the template's system message where it has one that can stand alone, else plain text."""
-    try:
-        ids = render_chat(tokenizer, [{"role": "system", "content": text}], None, False)
-    except InvalidInput:
-        ids = tokenizer.encode(f"{text}\n\n", add_special_tokens=False)
-    first = tokenizer.encode("")
-    return ids[len(first) :] if first and ids[: len(first)] == first else ids
 
 
 def _renderer(loaded: Loaded) -> Any:

@@ -161,8 +161,8 @@ def last_outputs(outputs: Generator[Indexed], count: int) -> list[GenerationOutp
     return [last[index] for index in range(count)]
 
 
-def answer(output: GenerationOutput, job: Job) -> dict[str, Any]:
-    """One output as SGLang's /generate answers it."""
+def answer(output: GenerationOutput, job: Job, told: bool = True) -> dict[str, Any]:
+    """One output as SGLang's /generate answers it; with what the job tells, if it is to be `told`."""
     meta: dict[str, Any] = {
         "id": job.rid,
         "finish_reason": output.finish_reason,
@@ -176,7 +176,7 @@ def answer(output: GenerationOutput, job: Job) -> dict[str, Any]:
         meta["output_token_logprobs"] = output.output_token_logprobs
     if output.hidden_states is not None:
         meta["hidden_states"] = output.hidden_states
-    return {"text": output.text, "output_ids": output.output_ids, "meta_info": meta | job.told}
+    return {"text": output.text, "output_ids": output.output_ids, "meta_info": meta | (job.told if told else {})}
 
 
 def _for_each(name: str, value: Any, count: int) -> list[Any]:

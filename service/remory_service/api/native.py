@@ -22,6 +22,7 @@ from remory_service.api.answers import (
     DeletedAnswer,
     DetokenizeAnswer,
     GenerateAnswer,
+    HistoryAnswer,
     InfoAnswer,
     MemoriesAnswer,
     MemoryAnswer,
@@ -35,12 +36,21 @@ from remory_service.api.bodies import (
     ErrorAnswer,
     GenerateBody,
     HandlePath,
+    HistoryQuery,
     OptionalSessionHeader,
     RecallBody,
+    Sampling,
     SessionHeader,
     TokenizeBody,
 )
-from remory_service.api.conversation import insert_recalled, render_body, render_chat, speech_of, write_summary
+from remory_service.api.conversation import (
+    insert_ids,
+    render_body,
+    render_chat,
+    speech_of,
+    summary_prompt,
+    write_summary,
+)
 from remory_service.api.generation import (
     Indexed,
     Job,
@@ -53,11 +63,12 @@ from remory_service.api.generation import (
     last_outputs,
     listed_ids,
     prompts,
+    sampling_params,
 )
 from remory_service.config import Endpoint
 from remory_service.errors import BadRequest, NotFound, known
 from remory_service.identity import checked_session
-from remory_service.recall import Asker, Recalled, Recaller
+from remory_service.recall import Asker, Prompt, Recalled, Recaller
 from remory_service.runtime import Loaded, Runtime
 from remory_service.store import memories
 from remory_service.store.memories import MemoryInfo, Owner
@@ -84,14 +95,14 @@ def generate(header: OptionalSessionHeader, body: GenerateBody) -> Response:
     the first event arrives as a last event `{"error": …}`. A client that hangs up stops the work.
     """
     runtime = _runtime()
-    loaded = runtime.loaded()
+    loaded, watch = runtime.loaded(), Watch(runtime, request.environ)
     sources = prompts(body, loaded.engine) if body.remory is None else [_restored(runtime.with_memory(), header, body)]
     recalled = None
     if body.recall is not None:
-        sources, recalled = _with_recall(loaded, header, body, body.recall, sources)
+        sources, recalled = _with_recall(loaded, header, body, body.recall, sources, watch)
     jobs = jobs_of(body, sources, runtime.config.max_sequences, {} if recalled is None else recalled.shown())
     many = is_batch(body) or len(jobs) > 1
-    outputs = follow(loaded.engine, [job.request for job in jobs], Watch(runtime, request.environ))
+    outputs = follow(loaded.engine, [job.request for job in jobs], watch)
     if body.stream:
         return _stream(outputs, jobs, many)
     answers = [answer(output, job) for output, job in zip(last_outputs(outputs, len(jobs)), jobs, strict=True)]
@@ -133,11 +144,14 @@ def compact_text(header: SessionHeader, body: CompactTextBody) -> Response:
     loaded, watch = runtime.with_memory(), Watch(runtime, request.environ)
     previous = _memory(owner, body.previous) if body.previous is not None else None
     parts, rendered = render_body(loaded, body)
+    source, place = summary_prompt(loaded, body, parts, rendered, previous)
     recalled = Recalled()
     if body.recall is not None:
-        asker, speech = Asker(g.caller, owner, body.previous), speech_of(loaded)
-        recalled = _recaller().recall(asker, body.recall, rendered.history_ids, speech)
-    summary = write_summary(loaded, body, parts, rendered, previous, recalled.ids, watch)
+        room = loaded.engine.actor.context_length - len(source) - body.max_summary_tokens
+        prompt = Prompt(rendered.history_ids, speech_of(loaded), room, watch.check)
+        recalled = _recaller().recall(Asker(g.caller, owner, body.previous), body.recall, prompt)
+        source = insert_ids(source, place, recalled.ids)
+    summary = write_summary(loaded, source, body.max_summary_tokens, watch)
     memory = loaded.compactor.compact(rendered.prefix_ids, rendered.history_ids, summary.ids, previous)
     parents = [] if body.previous is None else [body.previous]
     return jsonify(
@@ -165,6 +179,20 @@ def get_memory(header: SessionHeader, path: HandlePath) -> Response:
     if info is None:
         raise _unknown(path.handle)
     return jsonify(_shown(info) | {"summary_ids": info.summary_ids})
+
+
+@native.get("/v1/memories/<handle>/history", responses={200: HistoryAnswer, **_NOT_FOUND})
+def get_history(header: SessionHeader, path: HandlePath, query: HistoryQuery) -> Response:
+    """What was kept of the history that a memory stands for, ancestors and branches included, oldest first.
+
+    The `ids` of a history's chunks, one behind another, are the ids that its compaction removed.
+    """
+    found = memories.history_page(_owner(header), path.handle, query.limit + 1, query.offset)
+    if found is None:
+        raise _unknown(path.handle)
+    chunks = [vars(chunk) for chunk in found[: query.limit]]
+    next_offset = query.offset + query.limit if len(found) > query.limit else None
+    return jsonify({"chunks": chunks, "next_offset": next_offset})
 
 
 @native.delete("/v1/memories/<handle>", responses={200: DeletedAnswer, **_NOT_FOUND})
@@ -284,19 +312,33 @@ def _restored(loaded: Loaded, header: OptionalSessionHeader, body: GenerateBody)
 
 
 def _with_recall(
-    loaded: Loaded, header: OptionalSessionHeader, body: GenerateBody, asked: RecallBody, sources: list[Source]
+    loaded: Loaded,
+    header: OptionalSessionHeader,
+    body: GenerateBody,
+    asked: RecallBody,
+    sources: list[Source],
+    watch: Watch,
 ) -> tuple[list[Source], Recalled]:
-    """The one prompt with what was recalled in front of what was sent, and behind the memory if there is one."""
-    if is_batch(body):
+    """The one prompt with what was recalled: behind its memory, or without one before its last message."""
+    if is_batch(body) or isinstance(body.sampling_params, list):
         raise BadRequest("recall is for one prompt: send no list")
     (source,) = sources
+    speech, sampling = speech_of(loaded), body.sampling_params
+    assert not isinstance(sampling, list)
     asker = Asker(g.caller)
     if body.remory is not None:
         asker = Asker(g.caller, _owner(header), body.remory.handle)
-    # A memory's end is the last of the places where its prompt may be cut.
-    start = source.cuts[-1] if source.cuts else 0
-    recalled = _recaller().recall(asker, asked, source.ids[start:].tolist(), speech_of(loaded))
-    return [insert_recalled(loaded, source, start, recalled.ids)], recalled
+        # A memory's end is the last of the places where its prompt may be cut.
+        place = source.cuts[-1]
+        ids = source.ids[place:].tolist()
+    else:
+        # Before the last message, so that what stands before it is read but once in a conversation.
+        ids = source.ids.tolist()
+        place = speech.behind_first(ids, speech.last_message(ids)[0])
+    wanted = sampling_params(sampling or Sampling()).max_new_tokens
+    prompt = Prompt(ids, speech, loaded.engine.actor.context_length - len(source) - wanted, watch.check)
+    recalled = _recaller().recall(asker, asked, prompt)
+    return [insert_ids(source, place, recalled.ids)], recalled
 
 
 def _recaller() -> Recaller:
@@ -338,10 +380,14 @@ def _stream(outputs: Generator[Indexed], jobs: list[Job], many: bool) -> Respons
 
 
 def _events(first: Indexed, outputs: Generator[Indexed], jobs: list[Job], many: bool, request_id: str) -> Iterator[str]:
+    begun: set[int] = set()
     # The status has been sent, so whatever fails from here on can only be told as an event.
     try:
         for index, output in itertools.chain([first], outputs):
-            event = answer(output, jobs[index])
+            # What was recalled is told by the first event and the last, not with every token.
+            told = output.finish_reason is not None or index not in begun
+            begun.add(index)
+            event = answer(output, jobs[index], told)
             yield _event(event | {"index": index} if many else event)
     except Exception as error:
         failure = known(error, request_id)

@@ -22,6 +22,7 @@ from remory.compaction.memory import Memory, pack_ids, unpack_ids
 from remory_service.errors import StoreDamaged
 from remory_service.store import histories
 from remory_service.store.database import connection, now_ms, transaction
+from remory_service.store.histories import KeptChunk
 from remory_service.store.schema import StoredMemory, StoredRows
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,13 @@ def histories_of(owner: Owner, handle: str) -> list[int]:
     """The collections of what a memory stands for, as far as it was kept, oldest first."""
     number = _number(owner, handle)
     return [] if number is None else histories.of_memory(number)
+
+
+@connection()
+def history_page(owner: Owner, handle: str, limit: int, skip: int) -> list[KeptChunk] | None:
+    """Some of what was kept of a memory's histories, oldest first; None when there is no such memory."""
+    number = _number(owner, handle)
+    return None if number is None else histories.page(number, limit, skip)
 
 
 @connection()

@@ -6,7 +6,7 @@ a store, by which images of them in memory follow (see remory_service.search).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ _FOLLOWED = """
 """
 _FOLLOWED_AT_ONCE = 4096
 _ASKED_AT_ONCE = 500
+_ADDED_AT_ONCE = 200
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,27 @@ def put(collection: int, text: Text, now: int) -> int:
     return passage
 
 
+def add_many(collection: int, texts: Sequence[Text], now: int) -> list[int]:
+    """Put passages that have no vector yet into a new collection, and return their ids. Needs a transaction.
+
+    As `put` does it, in a few statements: a million tokens of history are thousands of passages, and all other writers
+    wait.
+    """
+    ids: dict[str, int] = {}
+    for begin in range(0, len(texts), _ADDED_AT_ONCE):
+        some = texts[begin : begin + _ADDED_AT_ONCE]
+        values = [
+            value for text in some for value in (collection, text.name, text.text.encode(), text.metadata, now, now)
+        ]
+        sql = f"""
+            INSERT INTO passage (collection_id, name, text, metadata, created_at, updated_at)
+            VALUES {",".join(["(?, ?, ?, ?, ?, ?)"] * len(some))} RETURNING name, id
+        """
+        ids |= dict(run(sql, *values).fetchall())
+    words.add({ids[text.name]: text.text for text in texts}, collection)
+    return [ids[text.name] for text in texts]
+
+
 def set_vector(collection: int, passage: int, model: int, content: bytes) -> None:
     """Set one model's vector of a passage. Needs a transaction."""
     run(
@@ -215,20 +237,18 @@ def vectors_of(passages: Sequence[int], model: int) -> dict[int, bytes]:
     return found
 
 
-def lacking(model: int, collections: Iterable[int] | None, after: int, limit: int) -> list[tuple[int, int, str]]:
-    """Passages that have no vector of a model: collection, id and text, by ascending id after `after`; of all
-    collections, or of some.
+def lacking(model: int, collection: int | None, after: int, limit: int) -> list[tuple[int, int, str]]:
+    """Passages that have no vector of a model: collection, id and text, by ascending id after `after`; of one
+    collection, or of all.
     """
-    narrowed = "" if collections is None else f"AND p.collection_id IN ({','.join(str(int(c)) for c in collections)})"
-    if narrowed.endswith("()"):
-        return []
+    narrowed, of = ("", []) if collection is None else ("AND p.collection_id = ?", [collection])
     sql = f"""
         SELECT p.collection_id, p.id, p.text FROM passage p
         WHERE p.id > ? {narrowed} AND NOT EXISTS (
             SELECT 1 FROM embedding e WHERE e.passage_id = p.id AND e.model_id = ? AND e.content IS NOT NULL
         ) ORDER BY p.id LIMIT ?
     """
-    rows = run(sql, after, model, limit).fetchall()
+    rows = run(sql, after, *of, model, limit).fetchall()
     return [(collection, passage, bytes(text).decode()) for collection, passage, text in rows]
 
 

@@ -251,6 +251,16 @@ class StoredMessage(Record):
         table_name = "message"
 
 
+class StoredChunk(Record):
+    """The token ids of a removed history's chunk, int32 little endian, beside its passage."""
+
+    passage_id = peewee.BigIntegerField(primary_key=True)
+    ids = peewee.BlobField()
+
+    class Meta:
+        table_name = "history_chunk"
+
+
 class Migration(Record):
     """One migration that this file has been through."""
 

@@ -22,6 +22,7 @@ def first(sql: str, *values: Any) -> tuple[Any, ...] | None:
     return run(sql, *values).fetchone()
 
 
-@functools.cache
+# Texts with a list of marks differ by its length.
+@functools.lru_cache(maxsize=1024)
 def _written(sql: str, placeholder: str) -> str:
     return sql.replace("?", placeholder)

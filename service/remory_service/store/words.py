@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from remory_service.store.database import is_postgresql
@@ -21,6 +21,7 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _LONGEST_WORD = 64
+_ADDED_AT_ONCE = 200
 # PostgreSQL takes a megabyte of them in a text.
 _MOST_WORD_BYTES = 500_000
 _MOST_ASKED = 64
@@ -61,11 +62,18 @@ def words_of(text: str) -> list[str]:
 def put(passage: int, collection: int, text: str) -> None:
     """Let a passage be found by its words, and no more by those it had. Needs a transaction."""
     remove([passage])
-    terms = " ".join(_bounded(_term(collection, word) for word in dict.fromkeys(words_of(text))))
-    if is_postgresql():
-        run("INSERT INTO passage_words VALUES (?, ?, ?::tsvector)", passage, collection, terms)
-    else:
-        run("INSERT INTO passage_words (rowid, owner, words) VALUES (?, '', ?)", passage, terms)
+    add({passage: text}, collection)
+
+
+def add(texts: Mapping[int, str], collection: int) -> None:
+    """Let new passages be found by their words: texts by the passages' ids. Needs a transaction."""
+    key, value = ("passage_id", "?::tsvector") if is_postgresql() else ("rowid", "?")
+    rows = list(texts.items())
+    for begin in range(0, len(rows), _ADDED_AT_ONCE):
+        some = rows[begin : begin + _ADDED_AT_ONCE]
+        places = ",".join([f"(?, {value})"] * len(some))
+        values = [part for passage, text in some for part in (passage, _terms(collection, text))]
+        run(f"INSERT INTO passage_words ({key}, words) VALUES {places}", *values)
 
 
 def remove(passages: Iterable[int]) -> None:
@@ -113,6 +121,10 @@ def _asked(question: str) -> list[str]:
 def _term(collection: int, word: str) -> str:
     """A word of a collection as one token for every tokenizer: they differ in what they take for a letter."""
     return f"c{collection}x{word}" if word.isascii() else f"c{collection}u{word.encode().hex()}"
+
+
+def _terms(collection: int, text: str) -> str:
+    return " ".join(_bounded(_term(collection, word) for word in dict.fromkeys(words_of(text))))
 
 
 def _bounded(terms: Iterable[str]) -> Iterator[str]:

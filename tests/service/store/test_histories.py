@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from remory.compaction.history import Chunk
-from remory_service.store import histories, memories, passages
+from remory_service.store import memories, passages
 from remory_service.store.database import transaction
 from remory_service.store.memories import Owner
 from remory_service.store.schema import StoredCollection, StoredPassage
@@ -35,9 +35,20 @@ def texts_of(handle: str, owner: Owner = OWNER) -> list[str]:
 def test_a_history_is_kept_in_order_with_its_ids(store: Path) -> None:
     handle = save("first", "second\0", "🦀")
     assert texts_of(handle) == ["first", "second\0", "🦀"]
-    (collection,) = memories.histories_of(OWNER, handle)
-    found = [histories.ids_of(passage.id) for passage in passages.page(collection, 100)]
-    assert found == [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+    page = memories.history_page(OWNER, handle, 10, 0)
+    assert page is not None
+    assert [chunk.ids for chunk in page] == [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+    assert [chunk.text for chunk in page] == ["first", "second\0", "🦀"]
+
+
+def test_pages_go_through_a_whole_lineage(store: Path) -> None:
+    root = save(*(f"root {number}" for number in range(450)))
+    child = save("child", parents=[root])
+    found: list[str] = []
+    while page := memories.history_page(OWNER, child, 200, len(found)):
+        found += [chunk.text for chunk in page]
+    assert found == [*(f"root {number}" for number in range(450)), "child"]
+    assert memories.history_page(Owner("other", "session"), child, 200, 0) is None
 
 
 def test_ancestors_and_branches_are_inherited_once(store: Path) -> None:
@@ -46,6 +57,7 @@ def test_ancestors_and_branches_are_inherited_once(store: Path) -> None:
     joined = save("joined", parents=[left, right])
     assert texts_of(joined) == ["root", "left", "right", "joined"]
     assert texts_of(save(parents=[joined])) == ["root", "left", "right", "joined"]
+    assert texts_of(save("again", parents=[right, joined, left])) == ["root", "right", "left", "joined", "again"]
     assert texts_of(root) == ["root"]
 
 

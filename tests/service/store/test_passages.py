@@ -176,13 +176,27 @@ def test_what_lacks_a_vector(store: object) -> None:
     ids = [put(name, name, ONE if name in "bd" else None) for name in "abcde"]
     collection, model = place()
     lacking = [(collection, ids[at], "abcde"[at]) for at in (0, 2, 4)]
-    assert passages.lacking(model, None, 0, 10) == passages.lacking(model, [collection], 0, 10) == lacking
+    assert passages.lacking(model, None, 0, 10) == passages.lacking(model, collection, 0, 10) == lacking
     assert passages.lacking(model, None, ids[0], 1) == lacking[1:2]
-    assert passages.lacking(model, [collection + 1], 0, 10) == passages.lacking(model, [], 0, 10) == []
+    assert passages.lacking(model, collection + 1, 0, 10) == []
     assert len(passages.lacking(model + 1, None, 0, 10)) == 5
     assert passages.count_lacking(model) == 3
     assert passages.count_lacking(model + 1) == 5
     assert passages.count_vectors() == [(MODEL, 2, 2)]
+
+
+def test_new_passages_come_together_as_they_come_alone(store: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages, "_ADDED_AT_ONCE", 3)
+    texts = [passages.Text(f"{number}", f"word{number} all\0", b"{}", {}) for number in range(8)]
+    with transaction():
+        collection = passages.make_collection(passages.Collection("history", "h"))
+        ids = passages.add_many(collection, texts, 7)
+        assert passages.add_many(collection, [], 7) == []
+    found = passages.page(collection, 10)
+    assert [(one.id, one.name, one.text, one.created_at) for one in found] == [
+        (id, text.name, text.text, 7) for id, text in zip(ids, texts, strict=True)
+    ]
+    assert [match.passage for match in words.find([collection], "word5")] == [ids[5]]
 
 
 def test_many_at_once(store: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,19 +46,18 @@ STATEMENTS = (
     "INSERT INTO embedding_feed (id, last_sequence) VALUES (1, 0)",
 )
 
+# A passage's words, each together with its collection as one term: see store/words.py.
 SQLITE = (
-    # The row's number is the passage's. `owner` holds its collection as a word, so that one match serves both.
-    "CREATE VIRTUAL TABLE passage_words USING fts5 (owner, words, tokenize = 'unicode61 remove_diacritics 0')",
+    # The row's number is the passage's.
+    "CREATE VIRTUAL TABLE passage_words USING fts5 (words, tokenize = 'ascii', detail = 'none')",
 )
 
 POSTGRESQL = (
     """
     CREATE TABLE passage_words (
         passage_id BIGINT NOT NULL PRIMARY KEY,
-        collection_id BIGINT NOT NULL,
         words TSVECTOR NOT NULL
     )
     """,
     "CREATE INDEX passage_words_words ON passage_words USING gin (words)",
-    "CREATE INDEX passage_words_collection ON passage_words (collection_id)",
 )
