@@ -13,7 +13,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu))
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test serve bench bench-service check-linear fuzz lint clean
+.PHONY: help setup demo test serve bench bench-service bench-text check-linear fuzz lint clean
 
 help:
 	@echo "make demo    see a session being compacted and going on"
@@ -22,6 +22,7 @@ help:
 	@echo "make setup   make .venv, install the pinned dependencies, build the extension"
 	@echo "make bench   the ops beside plain torch, search beside numpy and torch, a compaction beside a plain prefill"
 	@echo "make bench-service   the scoped memory under load"
+	@echo "make bench-text      how well texts are found again and chats summed up, and notes under load"
 	@echo "make check-linear    100,000 operations of eight processes on each database: could they have happened in one order?"
 	@echo "make fuzz            20 minutes of generated requests"
 	@echo "make lint    ruff and mypy"
@@ -66,6 +67,12 @@ bench: setup
 
 bench-service: setup
 	@$(VENV)/bin/python -m bench.service $(ARGS)
+
+bench-text: setup
+	@$(VENV)/bin/python -m bench.text.recall
+	@$(VENV)/bin/python -m bench.text.history
+	@$(VENV)/bin/python -m bench.text.notes
+	@$(VENV)/bin/python -m bench.text.summaries
 
 check-linear: setup
 	@$(VENV)/bin/python -m tests.service.scoped.check $(ARGS)

@@ -91,6 +91,12 @@ def load_tokenizer(folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
+def special_ids(tokenizer: Any) -> frozenset[int]:
+    """The tokens that a tokenizer reads from no plain text and shows in none."""
+    added = (number for number, token in tokenizer.added_tokens_decoder.items() if token.special)
+    return frozenset([*tokenizer.all_special_ids, *added])
+
+
 def load_model(folder: Path, device: str, dtype: torch.dtype | None) -> Any:
     """The frozen actor in evaluation mode; `dtype` None keeps the folder's own."""
     from transformers import AutoModelForCausalLM

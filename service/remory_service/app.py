@@ -55,7 +55,8 @@ _OPEN_ENDPOINTS = {"operations.health", "operations.ready", "operations.openapi"
 _ARRAY_ENDPOINTS = {"chats.add_messages"}
 _DESCRIPTION = (
     'Memory for language-model agents. Errors of the native routes are `{"detail": …}`, those of the scoped memory '
-    '`{"error": {"code": …, "message": …}}`, those of the chats `{"statusCode": …, "error": …, "message": …}`.'
+    '`{"error": {"code": …, "message": …}}`, those of the chats `{"statusCode": …, "error": …, "message": …}`, '
+    'those of `/api/rpc` `{"success": false, "error": {"code": …, "message": …}}`.'
 )
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SECURITY_SCHEMES: dict[str, Any] = {

@@ -8,7 +8,8 @@ from typing import Any
 
 import jinja2
 
-from remory.compaction.history import find_messages, is_open_header, special_ids
+from remory.actors import special_ids
+from remory.compaction.history import find_messages, is_open_header
 
 _MARK = "\N{SYMBOL FOR START OF TEXT}\N{SYMBOL FOR END OF TEXT}"
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from remory.actors import special_ids
+
 # Small enough that a few fit a prompt and that an embedder's window takes one whole.
-CHUNK_TOKENS = 160
+CHUNK_TOKENS = 96
 # What is shown of a call in front of its results, at least.
 _CALL_TOKENS = 48
 # A call and its results that are longer than a chunk by no more than this stay whole.
@@ -69,12 +71,6 @@ def find_messages(ids: Sequence[int], tokenizer: Any, ends: Collection[int]) -> 
         messages.append(_message(ids, start, stop, tokenizer, special))
         start = stop
     return messages
-
-
-def special_ids(tokenizer: Any) -> frozenset[int]:
-    """The tokens that a tokenizer reads from no plain text and shows in none."""
-    added = (number for number, token in tokenizer.added_tokens_decoder.items() if token.special)
-    return frozenset([*tokenizer.all_special_ids, *added])
 
 
 def cut_history(ids: Sequence[int], tokenizer: Any, ends: Collection[int], limit: int = CHUNK_TOKENS) -> list[Chunk]:

@@ -423,14 +423,17 @@ def outdated_values(sentences: Sequence[Sentence], vectors: np.ndarray) -> dict[
     corrects and states another value of the same kind.
     """
     outdated: dict[int, Outdated] = {}
-    for new, sentence in enumerate(sentences):
-        if not sentence.values or not new or sentence.kinds & {QUESTION, NOISE}:
+    valued = [place for place, sentence in enumerate(sentences) if sentence.values]
+    for count, new in enumerate(valued):
+        sentence, older = sentences[new], valued[:count]
+        if not older or sentence.kinds & {QUESTION, NOISE}:
             continue
-        likeness = vectors[:new] @ vectors[new]
-        scores = [_corrects(sentence, old, float(near)) for old, near in zip(sentences[:new], likeness, strict=True)]
-        best = int(np.argmax(scores))
-        if not scores[best]:
+        likeness = vectors[older] @ vectors[new]
+        scores = [_corrects(sentence, sentences[old], float(near)) for old, near in zip(older, likeness, strict=True)]
+        highest = int(np.argmax(scores))
+        if not scores[highest]:
             continue
+        best = older[highest]
         shapes = {_shape(value) for value in sentence.values - sentences[best].values}
         gone = {value for value in sentences[best].values - sentence.values if _shape(value) in shapes}
         for old in np.flatnonzero(vectors[:new] @ vectors[best] > _ALIKE).tolist():

@@ -1,5 +1,4 @@
-"""Chats become summaries: what is worth keeping is extracted, a model retells it, and nothing stays that was "
-"not said."""
+"""Chats become summaries: what matters is extracted, a model retells it, and nothing stays that was not said."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from remory.actors import special_ids
 from remory.engines.base import Engine, GenerationOutput, GenerationRequest, SamplingParams, Source
 from remory.errors import EngineFailed, InvalidInput, SummarizerFailed
 from remory.language import extraction, grounding, prompts
@@ -400,7 +400,8 @@ class _Actor:
         if tokenizer.chat_template is None:
             return "\n\n".join(turn["content"] for turn in conversation) + "\n\n"
         # What looks like a marker in a message must not become one.
-        markers = re.compile("|".join(map(re.escape, tokenizer.all_special_tokens)) or r"(?!)")
+        special = (tokenizer.convert_ids_to_tokens(number) for number in special_ids(tokenizer))
+        markers = re.compile("|".join(map(re.escape, special)) or r"(?!)")
         plain = [{**turn, "content": markers.sub(" ", turn["content"])} for turn in conversation]
         return tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
 

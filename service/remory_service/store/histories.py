@@ -64,7 +64,7 @@ def of_memory(memory: int) -> list[int]:
 
 
 def page(memory: int, limit: int, skip: int) -> list[KeptChunk]:
-    """Up to `limit` chunks of a memory's histories in their order, without the first `skip`. Needs only a connection."""
+    """Up to `limit` chunks of a memory's histories in order, without the first `skip`. Needs only a connection."""
     rows = run(_CHUNKS, memory, limit, skip).fetchall()
     return [
         KeptChunk(f"{place}-{name}", unpack_ids(bytes(ids)).tolist(), bytes(text).decode())
