@@ -33,7 +33,7 @@ examples:
   remory mcp                                give an agent the tools of that server, over MCP
   remory keys add --user builds --role invoke
                                             make a key; from then on every request needs one
-  remory reembed --embedder FOLDER          make the vectors of remembered texts anew, by another model
+  remory reembed --embedder FOLDER          give remembered texts vectors of another model
   remory doctor                             what is installed, and whether it works
 """
 
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_mcp(commands.add_parser("mcp", help="give agents the tools of a running server, over MCP"))
     _add_doctor(commands.add_parser("doctor", help="say what is installed and whether it works"))
     _add_keys(commands.add_parser("keys", help="make, list and revoke API keys"))
-    _add_reembed(commands.add_parser("reembed", help="make the vectors of remembered texts anew, by another model"))
+    _add_reembed(commands.add_parser("reembed", help="give remembered texts vectors of another model"))
     return parser
 
 
@@ -102,8 +102,8 @@ def _add_texts(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--summarizer-url",
         metavar="URL",
-        help="let an OpenAI-compatible endpoint write chat memories (default: the served model); its key, if it needs "
-        "one, in $REMORY_SUMMARIZER_KEY",
+        help="base URL of an OpenAI-compatible endpoint, such as https://host/v1, that writes chat memories (default: "
+        "the served model); with --summarizer-model; its key, if it needs one, in $REMORY_SUMMARIZER_KEY",
     )
     parser.add_argument("--summarizer-model", metavar="NAME", help="the model's name at that endpoint")
     parser.add_argument(
@@ -130,7 +130,8 @@ def _add_embedder(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--embedder-url",
         metavar="URL",
-        help="let an OpenAI-compatible endpoint make them; its key, if it needs one, in $REMORY_EMBEDDER_KEY",
+        help="base URL of an OpenAI-compatible endpoint, such as https://host/v1, that makes them instead; with "
+        "--embedder-model; its key, if it needs one, in $REMORY_EMBEDDER_KEY",
     )
     parser.add_argument("--embedder-model", metavar="NAME", help="the model's name at that endpoint")
 

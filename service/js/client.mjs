@@ -898,14 +898,27 @@ export class Chats {
     return this.#client.call("POST", `/api/chats/${segment(chatId)}/memories`, body, request);
   }
 
-  /** `GET /api/chats/{id}/memories`: a list of the chat's memories, oldest first. */
+  /**
+   * `GET /api/chats/{id}/memories`: a list of the chat's memories, oldest first.
+   * @param {string} chatId
+   * @param {{limit?: number, offset?: number} & RequestOptions} [options] as for `list`
+   */
   async memories(chatId, options = {}) {
-    return this.#client.call("GET", `/api/chats/${segment(chatId)}/memories`, null, options);
+    return this.#collected(`/api/chats/${segment(chatId)}/memories`, "inf:memory", options);
   }
 
   /** `GET /api/memories/{id}`: the memory with its messages. */
   async memory(memoryId, options = {}) {
-    return this.#client.call("GET", `/api/memories/${segment(memoryId)}`, null, options);
+    const path = `/api/memories/${segment(memoryId)}`;
+    const memory = await this.#client.call("GET", path, null, options);
+    let query = further(memory);
+    while (query) {
+      const page = await this.#client.call("GET", path + query, null, options);
+      memory.messages.push(...page.messages);
+      query = further(page);
+    }
+    delete memory._links.next;
+    return memory;
   }
 
   /** `PUT /api/memories/{id}`: sum up the memory's messages again; {id, l1, l2, topics, …} as they are now. */
@@ -936,16 +949,21 @@ export class Chats {
   /** What a collection has, over all of its pages: the service may end one before it has as many as were asked for. */
   async #collected(path, name, options) {
     const [request, { limit = Infinity, offset = 0 }] = split(options, ["limit", "offset"]);
+    const headers = { Accept: "application/hal+json" };
     const items = [];
-    let page;
+    let query = `?limit=${Math.min(limit, LARGEST_PAGE)}&offset=${offset}`;
     do {
-      const query = `limit=${Math.min(limit - items.length, LARGEST_PAGE)}&offset=${offset + items.length}`;
-      const headers = { Accept: "application/hal+json" };
-      page = await this.#client.call("GET", `${path}?${query}`, null, { ...request, headers });
+      const page = await this.#client.call("GET", path + query, null, { ...request, headers });
       items.push(...page._embedded[name]);
-    } while (page._links.next && items.length < limit);
-    return items;
+      query = further(page);
+    } while (query && items.length < limit);
+    return items.slice(0, limit);
   }
+}
+
+/** The query that asks for what follows a page; undefined at the end. The service may name its host otherwise. */
+function further(page) {
+  return page._links.next && new URL(page._links.next.href).search;
 }
 
 /**

@@ -53,6 +53,8 @@ from remory_service.texts import Texts
 # What says nothing of anybody's: probes, the document, and a page that asks for the key itself.
 _OPEN_ENDPOINTS = {"operations.health", "operations.ready", "operations.openapi", "inspector.page"}
 _ARRAY_ENDPOINTS = {"chats.add_messages"}
+# Where every field may be left out, so may the body.
+_NO_BODY_ENDPOINTS = {"chats.make_chat", "chats.create_memory"}
 _DESCRIPTION = (
     'Memory for language-model agents. Errors of the native routes are `{"detail": …}`, those of the scoped memory '
     '`{"error": {"code": …, "message": …}}`, those of the chats `{"statusCode": …, "error": …, "message": …}`, '
@@ -84,8 +86,11 @@ class JSONBodyRequest(flask.Request):
             except RequestEntityTooLarge:
                 self._read_on()
                 raise
-            kinds = (dict, list) if self.endpoint in _ARRAY_ENDPOINTS else (dict,)
-            self._body = _parsed(data, self.is_json, group_of(self.path).most_elements, kinds)
+            if not data and self.endpoint in _NO_BODY_ENDPOINTS:
+                self._body = {}
+            else:
+                kinds = (dict, list) if self.endpoint in _ARRAY_ENDPOINTS else (dict,)
+                self._body = _parsed(data, self.is_json, group_of(self.path).most_elements, kinds)
         return self._body
 
     def _read_on(self) -> None:
@@ -235,7 +240,8 @@ def _parsed(data: bytes, declared: bool, most_elements: int, kinds: tuple[type, 
     except ValueError as error:
         raise BadRequest("the body holds an integer with more digits than are read") from error
     if not isinstance(body, kinds):
-        raise BadRequest(f"the body must be a JSON object, got {_JSON_TYPES[type(body)]}")
+        wanted = "a JSON object or an array" if list in kinds else "a JSON object"
+        raise BadRequest(f"the body must be {wanted}, got {_JSON_TYPES[type(body)]}")
     # What is read near the recursion limit may not be writable again, and an answer can hold parts of its request.
     if data.count(b"[") + data.count(b"{") > _DEEPEST and _depth(body) > _DEEPEST:
         raise NestedTooDeep(f"the body is nested deeper than {_DEEPEST} arrays and objects")

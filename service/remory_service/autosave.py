@@ -7,36 +7,36 @@ ends is found again at the next start.
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from remory.errors import RemoryError
 from remory_service.errors import ServiceError, Unavailable
-from remory_service.remembering import ASSISTANT, NoChat, NothingNew, Remembering, Until, text_of
+from remory_service.remembering import NoChat, NothingNew, Remembering, Until
 from remory_service.runtime import Runtime
 from remory_service.store import chat_memories
-from remory_service.store.chat_memories import Head
 from remory_service.store.database import connection, snapshot
 
 log = logging.getLogger(__name__)
 
 REASON = "autosave"
 MOST_WAITING = 10_000
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 3600.0
+FIRST_PAUSE, LONGEST_PAUSE, LONGEST_COMMON_PAUSE = 5.0, 3600.0, 60.0
 _STOP_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
 _SCANNED_AT_ONCE = 100
-# A long text need not be read, nor its tokens be made, to the end to see that it is long.
-_READ_AT_ONCE = 1 << 20
+# The tokens of a long text need not be made to the end to see that it is long.
 _COUNTED_AT_ONCE = 8192
 
 
 class Autosave:
     """Makes a memory of a chat whose messages without one have more than `tokens` of the actor's tokens; 0: never.
 
-    It reaches to the last message of the assistant: a question that is not answered yet waits for its answer. What
-    fails is tried again after `first_pause` seconds, then after twice as long, and so on. Thread-safe.
+    It reaches to the last message of the assistant: a question that is not answered yet waits for its answer. Messages
+    of a memory that was deleted are left out. What fails is tried again after `first_pause` seconds, then after twice
+    as long, up to an hour; all chats rest for as long, up to a minute, until one succeeds. Thread-safe.
     """
 
     def __init__(self, runtime: Runtime, remembering: Remembering, tokens: int, first_pause: float = FIRST_PAUSE):
@@ -48,6 +48,10 @@ class Autosave:
         # Chats to look at, and from when on (monotonic seconds).
         self._due: dict[int, float] = {}
         self._pauses: dict[int, float] = {}
+        # After a failure nothing is tried before then; the pause after the next one.
+        self._rests_until = 0.0
+        self._common_pause = first_pause
+        self._counted: dict[int, _Counted] = {}
         # Up to where the store's chats were looked through, None at their end; whether some had no place here since.
         self._scanned: int | None = 0
         self._missed = False
@@ -60,9 +64,13 @@ class Autosave:
             self._thread = threading.Thread(target=self._run, name="remory-autosave", daemon=True)
             self._thread.start()
 
-    def tell(self, chat: int) -> None:
-        """Say that a chat has new messages. Returns at once; without a start it is forgotten."""
+    def tell(self, chat: int, changed: bool = False) -> None:
+        """Say that a chat has new messages, or that old ones `changed`. Returns at once; without a start it is
+        forgotten.
+        """
         with self._changed:
+            if changed:
+                self._counted.pop(chat, None)
             if self._thread is None or self._closed or chat in self._due:
                 return
             if len(self._due) < MOST_WAITING:
@@ -84,8 +92,9 @@ class Autosave:
             with self._changed:
                 self._changed.wait(_LOOK_SECONDS)
         while not self._ended:
-            chat = self._next()
-            if chat is not None:
+            if time.monotonic() < self._rests_until:
+                self._rest()
+            elif (chat := self._next()) is not None:
                 self._tend(chat)
             elif (self._scanned is not None or self._missed) and len(self._due) < MOST_WAITING:
                 self._scan()
@@ -108,8 +117,10 @@ class Autosave:
     def _rest(self) -> None:
         """Wait until there is something to do, or half a second, in which the server may have begun to stop."""
         with self._changed:
-            if not self._closed and not any(due <= time.monotonic() for due in self._due.values()):
-                self._changed.wait(_LOOK_SECONDS)
+            now = time.monotonic()
+            left = max(self._rests_until, min(self._due.values(), default=now + _LOOK_SECONDS)) - now
+            if not self._closed and left > 0:
+                self._changed.wait(min(left, _LOOK_SECONDS))
 
     def _scan(self) -> None:
         """Look for some more chats of the store."""
@@ -120,10 +131,12 @@ class Autosave:
             with connection():
                 found = chat_memories.waiting_chats(self._scanned, self._tokens, _SCANNED_AT_ONCE)
         except Exception as error:
-            log.warning("autosave: the chats cannot be read and are tried again: %s", _reason(error))
-            time.sleep(_LOOK_SECONDS)
+            pause = self._pause()
+            log.warning("autosave: the chats cannot be read and are tried again in %g s: %s", pause, _reason(error))
             return
         self._scanned = found[-1] if len(found) == _SCANNED_AT_ONCE else None
+        # Or two servers on one store would go through the same chats side by side.
+        random.shuffle(found)
         for chat in found:
             self.tell(chat)
 
@@ -142,54 +155,68 @@ class Autosave:
     def _save(self, chat: int) -> None:
         last = self._last(chat)
         if last is not None:
-            self._remembering.create(chat, Until(last), REASON, self._check)
+            self._remembering.create(chat, Until(last, released=False), REASON, self._check)
+            self._common_pause = self._first_pause
             # One memory has its bounds, and messages may have come meanwhile.
-            self.tell(chat)
+            self.tell(chat, changed=True)
 
     def _last(self, chat: int) -> int | None:
         """Up to which message a chat's memory is to reach; None when it needs none yet."""
+        known = self._counted.get(chat, _Counted(0, 0, 0))
         with connection(), snapshot():
-            heads = chat_memories.waiting(chat)
-            answers = [head.number for head in heads if head.role == ASSISTANT]
+            backlog = chat_memories.measure(chat, known.last)
+            if backlog.known != known.said:
+                known = _Counted(0, 0, 0)
             # A token has a byte at least.
-            if not answers or sum(head.size for head in heads) <= self._tokens or not self._is_long(chat, heads):
+            if backlog.last_answer is None or known.tokens + backlog.said - known.said <= self._tokens:
                 return None
-            return answers[-1]
+            tokens = self._count(chat)
+        if tokens > self._tokens:
+            return backlog.last_answer
+        with self._changed:
+            if len(self._counted) >= MOST_WAITING:
+                self._counted.clear()
+            self._counted[chat] = _Counted(backlog.last, backlog.said, tokens)
+        return None
 
-    def _is_long(self, chat: int, heads: Sequence[Head]) -> bool:
-        """Whether messages have more tokens together than may wait. Needs the snapshot that they were found in."""
+    def _count(self, chat: int) -> int:
+        """The tokens of a chat's messages, to the end or until they are more than may wait. Needs a snapshot."""
         tokenizer, count = self._runtime.loaded().engine.tokenizer, 0
-        for some in _slices(heads):
-            for spoken in chat_memories.spoken(chat, some):
-                text = text_of(spoken)
-                for begin in range(0, len(text), _COUNTED_AT_ONCE):
-                    piece = text[begin : begin + _COUNTED_AT_ONCE]
-                    count += len(tokenizer.encode(piece, add_special_tokens=False))
-                    if count > self._tokens:
-                        return True
-        return False
+        for spoken in chat_memories.spoken(chat_memories.waiting(chat, released=False)):
+            for begin in range(0, len(spoken.text), _COUNTED_AT_ONCE):
+                piece = spoken.text[begin : begin + _COUNTED_AT_ONCE]
+                count += len(tokenizer.encode(piece, add_special_tokens=False))
+                if count > self._tokens:
+                    return count
+        return count
 
     def _put_off(self, chat: int, error: Exception) -> None:
+        self._pause()
         pause = self._pauses.get(chat, self._first_pause)
         self._pauses[chat] = min(2 * pause, LONGEST_PAUSE)
         log.warning("autosave: a chat's memory failed and is tried again in %g s: %s", pause, _reason(error))
         with self._changed:
             self._due[chat] = time.monotonic() + pause
 
+    def _pause(self) -> float:
+        """Let everything rest after a failure, longer after each in a row; for how many seconds."""
+        pause = self._common_pause
+        self._common_pause = min(2 * pause, LONGEST_COMMON_PAUSE)
+        self._rests_until = time.monotonic() + pause
+        return pause
+
     def _check(self) -> None:
         if self._ended:
             raise Unavailable("the server is stopping")
 
 
-def _slices(heads: Sequence[Head]) -> Iterator[Sequence[Head]]:
-    """Messages in parts that have few bytes together, or are one message."""
-    begin, size = 0, 0
-    for place, head in enumerate(heads):
-        if place > begin and size + head.size > _READ_AT_ONCE:
-            yield heads[begin:place]
-            begin, size = place, 0
-        size += head.size
-    yield heads[begin:]
+@dataclass(frozen=True)
+class _Counted:
+    """What the messages of a chat up to the number `last` say: bytes and tokens."""
+
+    last: int
+    said: int
+    tokens: int
 
 
 def _reason(error: Exception) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -200,7 +200,7 @@ def fit(found: Sequence[Recollection], asked: RecallBody, prompt: Prompt) -> Rec
     lead = [*before, *speech.encode(LEAD)]
     left = min(asked.max_tokens, prompt.room) - len(lead) - len(after)
     chosen: list[tuple[Recollection, list[int]]] = []
-    for one in _unlike(found):
+    for one in _unlike(one for one in found if one.score >= asked.min_score):
         if len(chosen) == asked.top_k or left <= 0:
             break
         # No tokenizer makes fewer of a text than this: what is far too long need not be cut into tokens to know.
@@ -232,7 +232,7 @@ def _check(asker: Asker, asked: RecallBody) -> None:
         raise Forbidden("recall.scope is for keys with the role invoke or admin; a lease does not lend it")
 
 
-def _unlike(found: Sequence[Recollection]) -> Iterator[Recollection]:
+def _unlike(found: Iterable[Recollection]) -> Iterator[Recollection]:
     """Without those that say the same as a better one."""
     seen: set[str] = set()
     for one in found:

@@ -16,7 +16,7 @@ from rich.text import Text
 from remory.language.embedder import EndpointEmbedder, load_embedder
 from remory_service.config import Endpoint
 from remory_service.reembedding import Progress, Reembedding, prune, stored_vectors
-from remory_service.store.database import close_store, open_store
+from remory_service.store.database import StoreUnusable, close_store, open_store, store_path
 
 LINE_SECONDS = 10
 _STOPPED = 130
@@ -29,6 +29,8 @@ def run(data: Path, store: str | None, chosen: str | Endpoint | None, device: st
     InvalidInput, EmbedderFailed, StoreUnusable or, with `pruning`, StillLacking.
     """
     told = Console(stderr=True, highlight=False, markup=False)
+    if store is None and not store_path(data).exists():
+        raise StoreUnusable(f"there is no store at {store_path(data)}: name its folder with --data")
     open_store(data, store)
     try:
         embedder = _load(chosen, device)

@@ -6,27 +6,31 @@ the memory is stored, so that it is of just the messages that it says, whatever 
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from remory.language.summarizer import TextSummary, Turn
 from remory_service.errors import BadRequest, NotFound, Unavailable
 from remory_service.runtime import Runtime
 from remory_service.store import chat_memories, chats
-from remory_service.store.chat_memories import ChatMemory, Head, Made, Spoken
+from remory_service.store.chat_memories import ChatMemory, Head, Made
 from remory_service.store.database import connection, snapshot, transaction
 from remory_service.texts import Texts, Vector
 
 USER, ASSISTANT = "user", "assistant"
 # What one memory is made of at most, unless there is no pair of messages in it; what comes after waits for the next.
+# The bytes that a model reads of its messages, those that the store has of them, and how many they are.
 MOST_BYTES = 8 << 20
+MOST_STORED = 64 << 20
+MOST_MESSAGES = 10_000
+# A request that makes a memory keeps its thread for as long as the models take, or for its turn in its chat.
+_THREADS_SHARE = 4
+_MOST_IN_CHAT = 3
 _TRIES = 3
 _LOOK_SECONDS = 0.2
-_FILE_NAMES = ("filename", "name")
 _Given = TypeVar("_Given")
 Check = Callable[[], None]
 
@@ -58,15 +62,27 @@ class _Changed(Exception):
 
 @dataclass(frozen=True)
 class Until:
-    """Up to where a memory reaches: a message's number, a time (epoch ms), both or neither."""
+    """Up to where a memory reaches: a message's number, a time (epoch ms), both or neither; and whether it takes
+    messages that a deleted memory released.
+    """
 
     last: int | None = None
     as_of: int | None = None
+    released: bool = True
+
+
+@dataclass(frozen=True)
+class Created:
+    """A new memory's id, and the vector by which it is found."""
+
+    id: str
+    vector: Vector
 
 
 class Remembering:
     """Makes memories of chats with the runtime's models; `clock` in epoch ms. Thread-safe: in a chat, one at a time.
 
+    A quarter of the server's threads may be at it, and three in one chat, of which two wait: Unavailable for the rest.
     Nothing here is called while holding a connection. `check` is called often and may raise to give up. Whatever is
     raised, nothing was stored: Unavailable, SummarizerFailed, EmbedderFailed, and what the functions name.
     """
@@ -75,10 +91,10 @@ class Remembering:
         self._runtime = runtime
         self._texts = texts
         self._clock = clock
-        self._places = _Places()
+        self._places = _Places(max(1, runtime.config.threads // _THREADS_SHARE))
 
-    def create(self, chat: int, until: Until, reason: str, check: Check) -> str:
-        """Make a memory of the oldest messages of a chat that have none; its id. Raises NothingNew, NoChat."""
+    def create(self, chat: int, until: Until, reason: str, check: Check) -> Created:
+        """Make a memory of the oldest messages of a chat that have none. Raises NothingNew, NoChat."""
         return self._in_turn(chat, lambda: self._create(chat, until, reason, check), check)
 
     def regenerate(self, memory: ChatMemory, check: Check) -> None:
@@ -95,23 +111,22 @@ class Remembering:
                     continue
         raise Unavailable("the chat's messages change faster than they are summarised: try again")
 
-    def _create(self, chat: int, until: Until, reason: str, check: Check) -> str:
+    def _create(self, chat: int, until: Until, reason: str, check: Check) -> Created:
         with connection(), snapshot():
             if not chats.exists(chat):
                 raise NoChat
-            heads = within_bounds(chat_memories.waiting(chat, until.last, until.as_of))
-            turns = _turns(chat_memories.spoken(chat, heads))
-        if not turns:
-            raise NothingNew
+            heads = within_bounds(chat_memories.waiting(chat, until.last, until.as_of, until.released))
+            turns = _turns(heads)
         written = self._write(turns, check)
         with connection(), transaction():
-            _check_same(chat, heads)
-            return chat_memories.add(chat, heads, written.made(), reason, self._clock())
+            _check_same(chat, heads, until)
+            name = chat_memories.add(chat, heads, written.made(), reason, self._clock())
+        return Created(name, written.vector)
 
     def _regenerate(self, memory: ChatMemory, check: Check) -> None:
         with connection(), snapshot():
             heads = chat_memories.remembered(memory.number)
-            turns = _turns(chat_memories.spoken_of(memory.number))
+            turns = _turns(heads)
         if not turns:
             raise BadRequest("The memory has no messages to regenerate it from")
         written = self._write(turns, check)
@@ -154,18 +169,17 @@ class _Place:
 
 
 class _Places:
-    """One place for each chat of which a memory is being made."""
+    """One place for each chat of which a memory is being made, and `most` in all of them, with those who wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._lock = threading.Lock()
         self._of_chats: dict[int, _Place] = {}
 
     @contextmanager
     def of(self, chat: int, check: Check) -> Iterator[None]:
-        """Wait for a chat's place and have it for the block. `check` may raise to end the wait."""
-        with self._lock:
-            place = self._of_chats.setdefault(chat, _Place(threading.Lock()))
-            place.wanted += 1
+        """Wait for a chat's place and have it for the block. `check` may raise to end the wait. Raises Unavailable."""
+        place = self._want(chat)
         try:
             while not place.lock.acquire(timeout=_LOOK_SECONDS):
                 check()
@@ -179,43 +193,64 @@ class _Places:
                 if not place.wanted:
                     del self._of_chats[chat]
 
+    def _want(self, chat: int) -> _Place:
+        with self._lock:
+            if sum(place.wanted for place in self._of_chats.values()) >= self._most:
+                raise Unavailable(f"{self._most} memories of chats are being made, more not at once: try again")
+            place = self._of_chats.get(chat, _Place(threading.Lock()))
+            if place.wanted >= _MOST_IN_CHAT:
+                raise Unavailable(f"{_MOST_IN_CHAT} requests for memories of this chat are under way: try again")
+            place.wanted += 1
+            self._of_chats[chat] = place
+            return place
 
-def within_bounds(heads: Sequence[Head]) -> list[Head]:
-    """The first of these messages that make a memory, a user's and an assistant's among them. Raises NothingNew."""
-    lacking, size = {USER, ASSISTANT}, 0
-    for place, head in enumerate(heads):
-        size += head.size
-        if size > MOST_BYTES and not lacking:
-            return list(heads[:place])
-        lacking.discard(head.role)
+
+@dataclass
+class _Sum:
+    """What messages are together."""
+
+    said: int = 0
+    stored: int = 0
+    count: int = 0
+
+    def add(self, head: Head) -> bool:
+        """Count one more; whether all are within the bounds of a memory. What says nothing is not read."""
+        self.said += head.said
+        self.stored += head.stored if head.said else 0
+        self.count += 1
+        return self.said <= MOST_BYTES and self.stored <= MOST_STORED and self.count <= MOST_MESSAGES
+
+
+def within_bounds(heads: Iterable[Head]) -> list[Head]:
+    """The first of these messages that make a memory: something that a user and that an assistant said among them.
+    Raises NothingNew.
+    """
+    lacking, size, taken = {USER, ASSISTANT}, _Sum(), list[Head]()
+    for head in heads:
+        if not size.add(head) and not lacking:
+            return taken
+        taken.append(head)
+        if head.said:
+            lacking.discard(head.role)
     if lacking:
         raise NothingNew
-    return list(heads)
+    return taken
 
 
-def text_of(spoken: Spoken) -> str:
-    """What a message says, as a model reads it: its texts, its tools' results, the names of its files."""
-    said = [_said(part) for part in json.loads(spoken.parts)]
-    names = [_file_name(file) for file in json.loads(spoken.files)]
-    return "\n".join(text for text in said + names if text.strip())
+def read_of(heads: Sequence[Head]) -> list[Head]:
+    """Those of a memory's messages that are read for it: of many or long ones the last, and with them the last that
+    each of the two said.
+    """
+    lacking, size, read = {USER, ASSISTANT}, _Sum(), list[Head]()
+    for head in reversed(heads):
+        if head.said and (size.add(head) or head.role in lacking):
+            read.append(head)
+            lacking.discard(head.role)
+    return read[::-1]
 
 
-def _turns(messages: Sequence[Spoken]) -> list[Turn]:
-    turns = [Turn(message.role, text_of(message)) for message in messages]
-    return [turn for turn in turns if turn.text]
-
-
-def _said(part: dict[str, Any]) -> str:
-    if part["type"] == "text":
-        return part["text"]
-    if "output" in part:
-        output = part["output"]
-        return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    return _file_name(part) if part["type"] == "file" else ""
-
-
-def _file_name(file: dict[str, Any]) -> str:
-    return next((file[field] for field in _FILE_NAMES if isinstance(file.get(field), str)), "")
+def _turns(heads: Sequence[Head]) -> list[Turn]:
+    return [Turn(spoken.role, spoken.text) for spoken in chat_memories.spoken(read_of(heads))]
 
 
 def _searched(summary: TextSummary) -> str:
@@ -224,9 +259,9 @@ def _searched(summary: TextSummary) -> str:
     return "\n".join([summary.title, summary.l2, summary.l1, *("; ".join(items) for items in lists if items)])
 
 
-def _check_same(chat: int, heads: Sequence[Head]) -> None:
+def _check_same(chat: int, heads: Sequence[Head], until: Until) -> None:
     """Raises NothingNew when others took messages of these meanwhile, NoChat, or _Changed."""
-    if chat_memories.waiting(chat, heads[-1].number) == heads:
+    if list(chat_memories.waiting(chat, heads[-1].number, released=until.released)) == heads:
         return
     if not chats.exists(chat):
         raise NoChat

@@ -6,7 +6,9 @@ Chat memories, notes and removed histories all go through here: one place embeds
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 
 from remory.search import Condition
 from remory.search.packing import pack_vector, unpack_vector
+from remory_service.errors import Unavailable
 from remory_service.runtime import Runtime
 from remory_service.search import Searcher
 from remory_service.store import passages, words
@@ -54,6 +57,7 @@ class Texts:
     def __init__(self, runtime: Runtime, searcher: Searcher):
         self._runtime = runtime
         self._searcher = searcher
+        self._places = threading.BoundedSemaphore(max(1, runtime.config.threads // 2))
 
     @property
     def model(self) -> str:
@@ -64,13 +68,15 @@ class Texts:
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         """A vector for each text. Takes its time: not inside a transaction. Raises Unavailable or EmbedderFailed."""
         embedder = self._runtime.embedder()
-        rows = embedder.embed(texts)
+        with self._place():
+            rows = embedder.embed(texts)
         return [Vector(embedder.model, embedder.dimension, pack_vector(row)) for row in rows]
 
     def ask(self, text: str) -> Question:
         """A question to `recall` with. Raises Unavailable, EmbedderFailed."""
         embedder = self._runtime.embedder()
-        return Question(text, embedder.embed([text])[0], embedder.model)
+        with self._place():
+            return Question(text, embedder.embed([text])[0], embedder.model)
 
     def recall(
         self,
@@ -97,6 +103,16 @@ class Texts:
             if len(recalled) == k or len(recalled) == len(scores):
                 break
         return recalled
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """A place among those who embed: as many threads of the server stay free for what needs no model."""
+        if not self._places.acquire(blocking=False):
+            raise Unavailable("many texts are being embedded now")
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def _nearest(self, asked: _Asked, k: int) -> dict[int, float]:
         """The cosines of the k nearest passages, best first."""

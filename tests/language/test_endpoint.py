@@ -77,6 +77,8 @@ class Peer:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+        # Many may come at once.
+        self._server.request_queue_size = 128
         self._server.server_bind()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -307,3 +309,64 @@ def test_text_without_a_utf8_form_is_not_sent(peer: Peer, endpoint: Endpoint) ->
     with pytest.raises(InvalidInput, match="surrogate"):
         endpoint.post("/embeddings", {"input": ["a\ud800"]})
     assert not peer.requests
+
+
+class GaveUp(Exception):
+    pass
+
+
+def test_an_attended_call_answers_as_any_other(peer: Peer, endpoint: Endpoint) -> None:
+    looks: list[int] = []
+    peer.answer = lambda request: (peer.closing.wait(0.5), Reply({"fine": True}))[1]
+    assert endpoint.post_attended("/embeddings", {"input": ["a"]}, lambda: looks.append(1)) == {"fine": True}
+    assert looks
+    assert peer.requests[0].body == {"model": "small", "input": ["a"]}
+    assert peer.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+    peer.answer = lambda request: Reply(status=500)
+    with pytest.raises(EndpointFailed, match="status 500"):
+        endpoint.post_attended("/embeddings", {}, lambda: None)
+
+
+def test_giving_up_closes_the_connection(peer: Peer, endpoint: Endpoint) -> None:
+    asked, left = threading.Event(), threading.Event()
+
+    def drips() -> Iterator[bytes]:
+        asked.set()
+        # What is sent to a connection that is gone fails sooner or later, and ends this.
+        try:
+            while not peer.closing.wait(0.02):
+                yield b" " * 1000
+        finally:
+            left.set()
+
+    def check() -> None:
+        if asked.is_set():
+            raise GaveUp
+
+    peer.answer = lambda request: Reply(drips())
+    with pytest.raises(GaveUp):
+        endpoint.post_attended("/embeddings", {}, check)
+    assert left.wait(10)
+
+
+def test_giving_up_before_the_answer_begins_ends_the_call(peer: Peer, endpoint: Endpoint) -> None:
+    asked = threading.Event()
+
+    def hang(request: Request) -> Reply:
+        asked.set()
+        peer.closing.wait(60)
+        return Reply()
+
+    def check() -> None:
+        if asked.is_set():
+            raise GaveUp
+
+    def calling() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "remory-endpoint"]
+
+    peer.answer = hang
+    with pytest.raises(GaveUp):
+        endpoint.post_attended("/embeddings", {}, check)
+    for thread in calling():
+        thread.join(10)
+    assert not calling() and len(peer.requests) == 1

@@ -6,7 +6,8 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from remory_service.app import create_app
 from remory_service.autosave import Autosave
 from remory_service.config import Config
 from remory_service.runtime import Runtime
-from remory_service.store import chats
+from remory_service.store import chat_memories, chats
+from remory_service.store.chat_memories import Head, Spoken
 from remory_service.store.database import close_store, connection
 from tests.language.test_endpoint import Peer, Reply, Request
 from tests.service.api.test_chat_memories import (
@@ -53,10 +55,17 @@ class Chats:
         wait_for(lambda: len(self.memories(chat)) >= count)
         return self.memories(chat)
 
-    def settle(self) -> None:
+    def settle(self, text: str = LONG) -> None:
         """Wait until a chat that was told of later has its memory: what came before was looked at by then."""
-        last = talk(self.routes, LONG, LONG)
+        last = talk(self.routes, text, text)
         self.wait_for_memories(last)
+
+    def number(self, chat: str) -> int:
+        """The store's own number of a chat."""
+        with connection():
+            found = chats.find(self.routes.headers["X-Remory-User"], chat)
+        assert found is not None
+        return found.number
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -151,6 +160,99 @@ def test_chats_for_which_there_was_no_place_are_found_later(
         made.wait_for_memories(chat)
 
 
+def test_more_chats_than_are_looked_for_at_once(begin: Callable[..., Chats], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remory_service.autosave._SCANNED_AT_ONCE", 2)
+    made = begin(start=False)
+    over = [talk(made.routes, LONG, LONG) for _ in range(5)]
+    made.autosave.start()
+    for chat in over:
+        made.wait_for_memories(chat)
+
+
+def test_two_servers_do_not_go_side_by_side(begin: Callable[..., Chats], peer: Peer) -> None:
+    one, two = begin(start=False), begin(start=False)
+    over = [talk(one.routes, LONG, LONG) for _ in range(12)]
+    for made in (one, two):
+        made.autosave.start()
+    for chat in over:
+        one.wait_for_memories(chat)
+    assert len(peer.requests) < 2 * len(over)
+
+
+def test_what_one_memory_does_not_take_goes_to_the_next(
+    begin: Callable[..., Chats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remory_service.remembering.MOST_BYTES", 2 * len(LONG))
+    made = begin()
+    chat = talk(made.routes, *[LONG] * 6)
+    assert [memory["messageCount"] for memory in made.wait_for_memories(chat, 3)] == [2, 2, 2]
+
+
+def test_the_messages_of_a_deleted_memory_get_none_by_themselves(begin: Callable[..., Chats]) -> None:
+    made = begin()
+    chat = talk(made.routes, LONG, LONG)
+    (memory,) = made.wait_for_memories(chat)
+    made.routes("DELETE", f"memories/{memory['id']}")
+    talk(made.routes, "Which port?", "Port 8421.", chat=chat)
+    made.settle()
+    assert made.memories(chat) == []
+    talk(made.routes, LONG, LONG, chat=chat)
+    (later,) = made.wait_for_memories(chat)
+    assert taken(made.routes, chat) == [None] * 2 + [later["id"]] * 4
+    # Who asks for one gets it.
+    assert made.routes("POST", f"chats/{chat}/memories", {})["messageCount"] == 2
+
+
+def test_a_changed_message_counts_as_it_is_now(begin: Callable[..., Chats], runtime: Runtime) -> None:
+    dense = "".join(chr(0x4E00 + place) for place in range(len(LONG) // 3))
+    encode = runtime.loaded().engine.tokenizer.encode
+    sparse, many = (len(encode(text, add_special_tokens=False)) for text in (LONG[: len(dense.encode())], dense))
+    assert sparse < many
+    made = begin(sparse + 20)
+    chat = talk(made.routes, LONG[: len(dense.encode())], "I see.")
+    made.settle(f"{dense}{dense}")
+    assert made.memories(chat) == []
+    # As many bytes as before.
+    made.routes("PUT", f"messages/{made.routes.messages(chat)[0]['id']}", {"text": dense})
+    made.wait_for_memories(chat)
+
+
+def test_what_was_counted_is_not_read_at_every_message(
+    begin: Callable[..., Chats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    spoken = chat_memories.spoken
+
+    def counting(heads: Iterable[Head]) -> Iterator[Spoken]:
+        for one in spoken(heads):
+            read.append(len(one.text))
+            yield one
+
+    monkeypatch.setattr("remory_service.store.chat_memories.spoken", counting)
+    made = begin(2000, start=False)
+    chat = talk(made.routes, *[LONG] * 2)
+    number, count = made.number(chat), 2
+    while made.autosave._last(number) is None:
+        talk(made.routes, "How long?", "It takes 41 seconds in the parser.", chat=chat)
+        count += 2
+    # All of them at every second message would be count² / 4.
+    assert count > 60 and len(read) < 12 * count
+    # What is known of messages that are gone is not used.
+    for message in made.routes.messages(chat)[2:]:
+        made.routes("DELETE", f"messages/{message['id']}")
+    assert made.autosave._last(number) is None
+    talk(made.routes, *[LONG] * 40, chat=chat)
+    assert made.autosave._last(number) is not None
+
+
+def test_all_of_a_long_message_counts(begin: Callable[..., Chats], runtime: Runtime) -> None:
+    text = "amber " * 5000
+    tokens = len(runtime.loaded().engine.tokenizer.encode(text, add_special_tokens=False))
+    made = begin(tokens - 100)
+    chat = talk(made.routes, text, "I see.")
+    assert made.wait_for_memories(chat)[0]["messageCount"] == 2
+
+
 def test_none_means_never(begin: Callable[..., Chats]) -> None:
     made = begin(tokens=0)
     chat = talk(made.routes, LONG, LONG)
@@ -185,6 +287,34 @@ def test_what_fails_is_tried_again_and_says_nothing_of_the_messages(
         assert "SummarizerFailed" in text and "secret" not in text and "\n" not in text and not record.exc_info
 
 
+def test_a_success_ends_the_pauses(begin: Callable[..., Chats], peer: Peer, caplog: pytest.LogCaptureFixture) -> None:
+    failures = [True, True, False, True, False]
+    peer.answer = lambda request: Reply(status=500) if failures.pop(0) else summary(request)
+    made = begin(first_pause=0.05)
+    with caplog.at_level(logging.WARNING, "remory_service"):
+        chat = talk(made.routes, LONG, LONG)
+        made.wait_for_memories(chat)
+        talk(made.routes, LONG, LONG, chat=chat)
+        made.wait_for_memories(chat, 2)
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == [0.05, 0.1, 0.05]
+
+
+def test_during_an_outage_chats_are_tried_one_by_one(begin: Callable[..., Chats], peer: Peer) -> None:
+    failing = threading.Event()
+    failing.set()
+    peer.answer = lambda request: Reply(status=500) if failing.is_set() else summary(request)
+    made = begin(start=False, first_pause=0.1)
+    over = [talk(made.routes, LONG, LONG) for _ in range(4)]
+    made.autosave.start()
+    wait_for(lambda: len(peer.requests) >= 4)
+    failing.clear()
+    for chat in over:
+        made.wait_for_memories(chat)
+    times = [request.time for request in peer.requests[:4]]
+    for place, (earlier, later) in enumerate(pairwise(times)):
+        assert later - earlier >= 0.1 * 2**place
+
+
 def test_it_stops_while_an_endpoint_hangs_and_stores_nothing(begin: Callable[..., Chats], peer: Peer) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
@@ -202,10 +332,7 @@ def test_it_stops_while_an_endpoint_hangs_and_stores_nothing(begin: Callable[...
     go_on.set()
     assert made.memories(chat) == [] and taken(made.routes, chat) == [None, None]
     # What is told to it from here on waits for the next start.
-    with connection():
-        found = chats.find(made.routes.headers["X-Remory-User"], chat)
-    assert found is not None
-    made.autosave.tell(found.number)
+    made.autosave.tell(made.number(chat))
     peer.answer = summary
     again = begin()
     again.routes = made.routes

@@ -291,6 +291,13 @@ def test_an_endpoint_that_is_not_there(opened: Path, embedder: SentenceEncoder, 
     assert counts() == {EMBEDDED_MODEL: 3}
 
 
+def test_a_mistyped_folder_gets_no_store(tmp_path: Path) -> None:
+    ended = subprocess.run(command(tmp_path / "typo", None), capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("remory: there is no store at") and ended.stderr.count("\n") == 1
+    assert not (tmp_path / "typo").exists()
+
+
 def test_a_folder_that_is_none_is_one_line(tmp_path: Path) -> None:
     for options in (["--embedder", tmp_path], ["--embedder", tmp_path, "--embedder-url", "u", "--embedder-model", "m"]):
         ended = subprocess.run(command(tmp_path / "data", None, *options), capture_output=True, text=True)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from bench.text.recall import ALL, BARS, measure
 
 from remory.errors import EmbedderFailed
-from remory.language.embedder import SentenceEncoder
+from remory.language.embedder import Embedder, SentenceEncoder
 from remory.search import Condition
 from remory_service.config import Config
 from remory_service.errors import Unavailable
@@ -110,3 +112,33 @@ def test_without_an_embedder(store: object) -> None:
 
 def test_no_text_has_no_vector(texts: Texts) -> None:
     assert texts.embed([]) == []
+
+
+class _Slow(Embedder):
+    """Takes its time until it is told to end."""
+
+    model = "slow"
+    dimension = 2
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.begun = threading.Semaphore(0)
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.begun.release()
+        assert self.go.wait(60)
+        return np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(texts), 1))
+
+
+def test_embedding_takes_half_of_the_threads_at_most() -> None:
+    slow = _Slow()
+    texts = Texts(Runtime(Config(threads=4), embedder=slow), Searcher(1 << 30))
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(texts.ask, "a") for _ in range(2)]
+        for _ in running:
+            assert slow.begun.acquire(timeout=60)
+        with pytest.raises(Unavailable, match="being embedded"):
+            texts.embed(["b"])
+        slow.go.set()
+        assert [one.result(60).model for one in running] == ["slow", "slow"]
+    assert len(texts.embed(["b"])) == 1

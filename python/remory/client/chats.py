@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from remory.client.client import Client
 
@@ -25,6 +25,7 @@ Reason = Literal[
 SearchMode = Literal["cosine", "hybrid"]
 _CHATS_PAGE = 1000
 _MESSAGES_PAGE = 10_000
+_MEMORIES_PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -205,12 +206,17 @@ class Chats:
 
     def memories(self, chat_id: str) -> _Memories:
         """`GET /api/chats/{id}/memories`: all memories of the chat, oldest first."""
-        answer = self.client.call("GET", f"{_path('chats', chat_id)}/memories")
-        return [_memory(item) for item in answer["_embedded"]["inf:memory"]]
+        path = f"{_path('chats', chat_id)}/memories"
+        return [_memory(item) for item in self._pages(path, "inf:memory", _MEMORIES_PAGE)]
 
     def memory(self, memory_id: str) -> ChatMemory:
         """`GET /api/memories/{id}`: a memory with its messages as they are now."""
-        return _memory(self.client.call("GET", _path("memories", memory_id)))
+        path = _path("memories", memory_id)
+        item = page = self.client.call("GET", path)
+        while (query := _further(page)) is not None:
+            page = self.client.call("GET", path + query)
+            item["messages"] += page["messages"]
+        return _memory(item)
 
     def regenerate(self, memory_id: str) -> ChatMemory:
         """`PUT /api/memories/{id}`: write summary and vector anew from the messages as they are now."""
@@ -233,14 +239,17 @@ class Chats:
 
     def _pages(self, path: str, name: str, limit: int) -> Iterator[dict[str, Any]]:
         """The items of a collection, a page at a time. A page may be shorter than `limit` and yet not the last."""
-        offset = 0
-        while True:
-            answer = self.client.call("GET", f"{path}?limit={limit}&offset={offset}")
-            items = answer["_embedded"][name]
-            yield from items
-            if "next" not in answer["_links"]:
-                return
-            offset += len(items)
+        query: str | None = f"?limit={limit}"
+        while query is not None:
+            page = self.client.call("GET", path + query)
+            yield from page["_embedded"][name]
+            query = _further(page)
+
+
+def _further(page: Mapping[str, Any]) -> str | None:
+    """The query that asks for what follows; None at the end. The service's own name for its host may be another."""
+    following = page["_links"].get("next")
+    return None if following is None else f"?{urlsplit(following['href']).query}"
 
 
 def _path(group: str, id: str) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import socket
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -17,6 +21,7 @@ _PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 5.0
 # Shorter than what common servers keep, so that a request seldom meets a connection that is just being closed.
 _KEPT_ALIVE_SECONDS = 2.0
+_LOOK_SECONDS = 0.2
 _REASONS = {
     400: "it did not accept the request",
     401: "it did not accept the key",
@@ -64,12 +69,10 @@ class Endpoint:
             raise InvalidInput(f"an endpoint's timeout is a positive number of seconds, got {timeout}")
         self.model = model
         self.timeout = timeout
-        self._http = httpx.Client(
-            # Uncompressed, so that the bound on the bytes that arrive is the bound on memory.
-            headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **_authorization(key)},
-            follow_redirects=False,
-            limits=httpx.Limits(keepalive_expiry=_KEPT_ALIVE_SECONDS),
-        )
+        self._trusted = httpx.create_ssl_context()
+        # Uncompressed, so that the bound on the bytes that arrive is the bound on memory.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **_authorization(key)}
+        self._http = self._client(httpx.Headers(headers))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r}, model={self.model!r})"
@@ -81,24 +84,48 @@ class Endpoint:
         Raises EndpointFailed, and InvalidInput for text that has no UTF-8 form.
         """
         content = _encoded({"model": self.model, **body})
+        return self._post_twice(self._http, path, content)
+
+    def post_attended(self, path: str, body: dict[str, Any], check: Callable[[], None]) -> dict[str, Any]:
+        """The same, with `check` called every 0.2 s meanwhile: what that raises ends the call, and the connection is
+        closed, by which the endpoint learns that nobody waits.
+        """
+        content = _encoded({"model": self.model, **body})
+        line = _Line()
+
+        def call() -> dict[str, Any]:
+            # Only a connection that nobody else uses can be cut.
+            with self._client(self._http.headers) as http:
+                return self._post_twice(http, path, content, line)
+
+        return _attended(call, check, line)
+
+    def _client(self, headers: httpx.Headers) -> httpx.Client:
+        limits = httpx.Limits(keepalive_expiry=_KEPT_ALIVE_SECONDS)
+        return httpx.Client(headers=headers, follow_redirects=False, limits=limits, verify=self._trusted)
+
+    def _post_twice(self, http: httpx.Client, path: str, content: bytes, line: _Line | None = None) -> dict[str, Any]:
         deadline = time.monotonic() + self.timeout
         try:
-            return self._post(path, content, deadline)
+            return self._post(http, path, content, deadline, line)
         except _Unavailable as failed:
             if failed.pause > min(_LONGEST_PAUSE_SECONDS, deadline - time.monotonic()):
                 raise
             time.sleep(failed.pause)
-            return self._post(path, content, deadline)
+            return self._post(http, path, content, deadline, line)
 
     def close(self) -> None:
         """Close all connections."""
         self._http.close()
 
-    def _post(self, path: str, content: bytes, deadline: float) -> dict[str, Any]:
+    def _post(
+        self, http: httpx.Client, path: str, content: bytes, deadline: float, line: _Line | None
+    ) -> dict[str, Any]:
         left = max(deadline - time.monotonic(), 0.001)
         limits = httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS))
+        told = None if line is None else {"trace": line.hear}
         try:
-            with self._http.stream("POST", self.url + path, content=content, timeout=limits) as response:
+            with http.stream("POST", self.url + path, content=content, timeout=limits, extensions=told) as response:
                 _check_head(response)
                 return _json_object(self._read(response, deadline))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -120,6 +147,71 @@ class Endpoint:
 
     def _too_slow(self) -> EndpointFailed:
         return EndpointFailed(f"the endpoint gave no complete answer within {self.timeout:g} s")
+
+
+class _Line:
+    """The connection that a call makes, which another thread can cut."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._is_cut = False
+
+    def hear(self, event: str, info: dict[str, Any]) -> None:
+        """Take what the HTTP library tells of a request."""
+        if event == "connection.connect_tcp.complete":
+            # A name of its own, for TLS takes the first one over.
+            made = info["return_value"].get_extra_info("socket").dup()
+            with self._lock:
+                self._sockets.append(made)
+                if self._is_cut:
+                    _shut(made)
+
+    def cut(self) -> None:
+        """End what the connection sends or waits for; one that is made from now on ends at once."""
+        with self._lock:
+            self._is_cut = True
+            for one in self._sockets:
+                _shut(one)
+
+    def close(self) -> None:
+        """Free what was heard of. The connection itself is closed by who made it."""
+        with self._lock:
+            for one in self._sockets:
+                one.close()
+            self._sockets.clear()
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _attended(call: Callable[[], dict[str, Any]], check: Callable[[], None], line: _Line) -> dict[str, Any]:
+    """What `call` returns or raises, while `check` is called meanwhile; what that raises cuts the line."""
+    outcome: list[Any] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.append(call())
+        except Exception as error:
+            outcome.append(error)
+        finally:
+            line.close()
+            ended.set()
+
+    threading.Thread(target=run, name="remory-endpoint", daemon=True).start()
+    try:
+        while not ended.wait(_LOOK_SECONDS):
+            check()
+        check()
+    except BaseException:
+        line.cut()
+        raise
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
 
 
 def _endpoint_url(url: str) -> str:

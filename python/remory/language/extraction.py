@@ -636,7 +636,8 @@ def _corrects(new: Sentence, old: Sentence, likeness: float) -> float:
     shared = len(new.words & old.words) + len(new.values & old.values)
     if CORRECTION not in new.kinds:
         # Said once more with another value, and otherwise in the same words.
-        same = shared >= 3 and not new.words ^ old.words and new.turn > old.turn and len(shapes) == 1
+        one = len(new.values - old.values) == len(old.values - new.values) == 1
+        same = shared >= 3 and not new.words ^ old.words and new.turn > old.turn and one
         return likeness if same and likeness > _ALIKE else 0.0
     near = new.turn - old.turn <= 2 and len(new.words) <= 5
     if shapes & {"day", "month"} or any(_shape(value) in ("day", "month") for value in new.values & old.values):

@@ -127,8 +127,7 @@ def clean(text: str) -> str:
 
 
 def normalized(text: str) -> str:
-    """The form in which texts are compared: one case, one kind of quote, dash and space, no separators of "
-    "thousands."""
+    """The form in which texts are compared: one case, one kind of quote, dash and space, no separators of thousands."""
     text = _GROUPED.sub(lambda match: match[1] + "".join(filter(str.isdigit, match[2])), text.translate(_UNIFIED))
     return _SPACE.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -41,7 +40,6 @@ _PART_CHARACTERS = 4_800
 _ENDPOINT_PART_CHARACTERS = 24_000
 _OVERVIEW = 2
 _EMBED_AT_ONCE = 32
-_LOOK_SECONDS = 0.2
 _TRIES = 3
 _TOPIC_CANDIDATES = 96
 _TOPIC_LIKENESS = 0.25
@@ -96,13 +94,14 @@ class ActorSummarizer(Summarizer):
         self._embedder = embedder
 
     def summarize(self, turns: Sequence[Turn], check: Check = lambda: None) -> TextSummary:
-        digest = Digest(turns, self._embedder, check)
+        # What looks like a marker of the chat template must not become one.
+        digest = Digest([Turn(turn.role, self._actor.plain(turn.text)) for turn in turns], self._embedder, check)
         retold: dict[int, str] = {}
         for sentence in dict.fromkeys((*digest.overview, *digest.essence)):
             if (text := self._retell(digest, sentence, check)) is not None:
                 retold[sentence.order] = text
-        essence = [retold.get(sentence.order, sentence.text) for sentence in digest.essence]
-        overview = [retold.get(sentence.order, sentence.text) for sentence in digest.overview]
+        essence = _distinct(retold.get(sentence.order, sentence.text) for sentence in digest.essence)
+        overview = _distinct(retold.get(sentence.order, sentence.text) for sentence in digest.overview)
         title = self._entitle(digest, essence[0], check) if essence else None
         by_model = title is not None or any(sentence.order in retold for sentence in digest.essence)
         return TextSummary(
@@ -165,7 +164,7 @@ class EndpointSummarizer(Summarizer):
         }
         for _ in range(_TRIES):
             try:
-                answer = _attended(lambda: self._endpoint.post("/chat/completions", body), check)
+                answer = self._endpoint.post_attended("/chat/completions", body, check)
             except EndpointFailed as error:
                 raise SummarizerFailed(f"the summariser failed: {error}") from error
             if (summary := _summary_in(answer)) is not None:
@@ -367,6 +366,14 @@ class _Actor:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        special = map(engine.tokenizer.convert_ids_to_tokens, special_ids(engine.tokenizer))
+        self._markers = re.compile("|".join(map(re.escape, special)) or r"(?!)")
+
+    def plain(self, text: str) -> str:
+        """A text in which nothing is a token of the chat template."""
+        while self._markers.search(text):
+            text = self._markers.sub(" ", text)
+        return text
 
     def write(self, conversation: list[dict[str, str]], regex: str, characters: int, check: Check) -> str | None:
         """What the actor says under `regex`, greedily; None when it cannot say it within about `characters`.
@@ -399,11 +406,20 @@ class _Actor:
         tokenizer = self._engine.tokenizer
         if tokenizer.chat_template is None:
             return "\n\n".join(turn["content"] for turn in conversation) + "\n\n"
-        # What looks like a marker in a message must not become one.
-        special = (tokenizer.convert_ids_to_tokens(number) for number in special_ids(tokenizer))
-        markers = re.compile("|".join(map(re.escape, special)) or r"(?!)")
-        plain = [{**turn, "content": markers.sub(" ", turn["content"])} for turn in conversation]
-        return tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
+        return tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    """Texts without those that another of them says too."""
+    kept: list[str] = []
+    for text in texts:
+        said = [grounding.normalized(other).rstrip(".") for other in kept]
+        own = grounding.normalized(text).rstrip(".")
+        if any(own in other for other in said):
+            continue
+        kept = [other for other, before in zip(kept, said, strict=True) if before not in own]
+        kept.append(text)
+    return kept
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str], check: Check) -> np.ndarray:
@@ -419,28 +435,6 @@ def _cut(messages: Iterable[Message], characters: int) -> Iterable[Message]:
     for message in messages:
         for start in range(0, len(message.text), characters):
             yield Message(message.turn, message.role, message.text[start : start + characters])
-
-
-def _attended(call: Callable[[], dict[str, Any]], check: Check) -> dict[str, Any]:
-    """What `call` returns or raises, while `check` is called meanwhile; what that raises ends the waiting."""
-    outcome: list[Any] = []
-    ended = threading.Event()
-
-    def run() -> None:
-        try:
-            outcome.append(call())
-        except Exception as error:
-            outcome.append(error)
-        finally:
-            ended.set()
-
-    threading.Thread(target=run, name="remory-summariser", daemon=True).start()
-    while not ended.wait(_LOOK_SECONDS):
-        check()
-    check()
-    if isinstance(outcome[0], Exception):
-        raise outcome[0]
-    return outcome[0]
 
 
 def _summary_in(answer: dict[str, Any]) -> dict[str, Any] | None:

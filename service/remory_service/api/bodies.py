@@ -118,6 +118,7 @@ class RecallBody(Body):
     max_tokens: int = Field(
         default=512, ge=1, le=_LARGEST_COUNT, description="Most tokens, the message's own included."
     )
+    min_score: float = Field(default=-1, ge=-1, le=1, description="Texts with a lower cosine are left out.")
     mode: Literal["hybrid", "cosine"] = Field(
         default="hybrid", description="By meaning and words, or by meaning alone."
     )

@@ -11,8 +11,10 @@ from flask import Response, current_app, g, jsonify, request
 from flask_openapi3 import APIBlueprint, Tag
 from werkzeug.http import HTTP_STATUS_CODES
 
+from remory.search.packing import unpack_vector
 from remory_service.api.chats_answers import (
     TENANT,
+    AddedMessagesAnswer,
     ChatAnswer,
     ChatErrorAnswer,
     ChatsAnswer,
@@ -27,6 +29,8 @@ from remory_service.api.chats_answers import (
     SuccessAnswer,
     collection,
     linked,
+    linked_parts,
+    name_next,
     shown_chat,
     shown_memory,
     shown_message,
@@ -38,21 +42,25 @@ from remory_service.api.chats_bodies import (
     DEFAULT_FOUND,
     LIST,
     LISTED,
+    MOST_MESSAGES,
     ONE,
     ChatBody,
     ChatPath,
     ChatsQuery,
     CreateBody,
+    MemoriesQuery,
     MemoryPath,
+    MemoryQuery,
     MemorySearchBody,
     MessageBody,
     MessagePath,
     MessagesBody,
     MessagesQuery,
     RegenerateBody,
+    too_large,
 )
 from remory_service.api.generation import Watch
-from remory_service.errors import BadRequest, BodyPlace, Forbidden, Group, NotFound, ServiceError
+from remory_service.errors import BadRequest, BodyPlace, Forbidden, Group, NotFound, ServiceError, Unavailable
 from remory_service.remembering import NoChat, NoMemory, Until
 from remory_service.store import chat_memories, chats, passages
 from remory_service.store.chat_memories import ChatMemory
@@ -125,8 +133,9 @@ def make_chat(body: ChatBody) -> Response:
 def list_chats(query: ChatsQuery) -> Response:
     """The caller's chats, those that changed last first."""
     with connection(), snapshot():
-        found, total = chats.page_of(g.caller.user, query.limit, query.offset)
-    part = Part(query.limit, query.offset, total)
+        found, is_more, total = chats.page_of(g.caller.user, query.limit, query.offset, query.place())
+    further = {"limit": query.limit, "before": f"{found[-1].updated_at},{found[-1].id}"} if is_more else None
+    part = Part(query.model_dump(exclude_none=True), further, total)
     return collection("/api/chats", "inf:chat", [shown_chat(chat) for chat in found], part)
 
 
@@ -147,7 +156,7 @@ def delete_chat(path: ChatPath) -> Response:
     return linked(f"/api/chats/{chat.id}", {"success": True})
 
 
-@chat_routes.post("/chats/<chat_id>/messages", responses={200: MessageAnswer, **_NOT_FOUND})
+@chat_routes.post("/chats/<chat_id>/messages", responses={200: AddedMessagesAnswer, **_NOT_FOUND})
 def add_messages(path: ChatPath, body: MessagesBody) -> Response:
     """Add a message, or a list of them in its order: the list itself, or an object with it in `messages`.
 
@@ -168,9 +177,11 @@ def list_messages(path: ChatPath, query: MessagesQuery) -> Response:
     """A chat's messages, oldest first. A page ends early before it has more than 64 MiB; `next` and `Link` go on."""
     with connection(), snapshot():
         chat = _chat(path)
-        found = chats.page(chat, query.limit, query.offset, LARGEST_PAGE)
-    part = Part(query.limit, query.offset, chat.messages)
-    return collection(f"/api/chats/{chat.id}/messages", "inf:message", [shown_message(one) for one in found], part)
+        page = chats.page(chat, query.limit, query.offset, LARGEST_PAGE, query.after)
+    further = {"limit": query.limit, "after": page.further} if page.further else None
+    part = Part(query.model_dump(), further, chat.messages)
+    shown = [shown_message(one) for one in page.messages]
+    return collection(f"/api/chats/{chat.id}/messages", "inf:message", shown, part)
 
 
 @chat_routes.put("/messages/<message_id>", responses={200: MessageAnswer, **_NOT_FOUND})
@@ -179,7 +190,11 @@ def change_message(path: MessagePath, body: MessageBody) -> Response:
     with connection(), transaction():
         message = _message(path)
         draft = body.draft(body.role or message.draft.role, message.draft)
+        if (complaint := too_large(draft)) is not None:
+            raise BadRequest(complaint)
         changed = chats.change(message, draft, _now())
+        chat = chats.chat_of(changed)
+    _autosave().tell(chat, changed=True)
     return linked(f"/api/messages/{changed.id}", shown_message(changed))
 
 
@@ -193,14 +208,17 @@ def delete_message(path: MessagePath) -> Response:
 
 
 @chat_routes.get("/chats/<chat_id>/memories", responses={200: ListedMemoriesAnswer, **_NOT_FOUND})
-def list_chat_memories(path: ChatPath) -> Response:
+def list_chat_memories(path: ChatPath, query: MemoriesQuery) -> Response:
     """A chat's memories, oldest first, each with the number of its messages."""
     with connection(), snapshot():
         chat = _chat(path)
-        memories = chat_memories.list_chat(chat)
+        memories = chat_memories.list_chat(chat, query.limit, query.offset)
         vectors = _vectors(memories)
-    items = [shown_memory(memory, vectors[memory.passage]) for memory in memories]
-    return collection(f"/api/chats/{chat.id}/memories", "inf:memory", items)
+    items = [shown_memory(memory, vectors.get(memory.passage)) for memory in memories]
+    end = query.offset + len(items)
+    further = {"limit": query.limit, "offset": end} if items and end < chat.memories else None
+    part = Part(query.model_dump(), further, chat.memories)
+    return collection(f"/api/chats/{chat.id}/memories", "inf:memory", items, part)
 
 
 @chat_routes.post("/chats/<chat_id>/memories", responses={200: CreatedMemoryAnswer, **_BY_MODELS})
@@ -208,18 +226,19 @@ def create_memory(path: ChatPath, body: CreateBody) -> Response:
     """Make a memory of the oldest messages that have none, of a user and an assistant at least.
 
     The summary is always the model's. The messages go to the memory in the step that stores it; of two creates at once
-    the second finds nothing new. A client that hangs up stops it.
+    the second finds nothing new. A client that hangs up stops it. One memory takes 10,000 messages at most and 8 MiB of
+    what they say, and may end before `messageId` or `asOf` then: the next one goes on.
     """
     as_of = None if body.asOf is None else _milliseconds(body.asOf)
     with connection():
         chat = _chat(path)
         until = Until(_place(chat, body.messageId), as_of)
     watch = Watch(_runtime(), request.environ)
-    memory = _remembering().create(chat.number, until, body.reason or "user_created", watch.check)
+    created = _remembering().create(chat.number, until, body.reason or "user_created", watch.check)
     with connection():
-        made = _memory(MemoryPath(memory_id=memory))
-        vectors = _vectors([made])
-    shown = shown_memory(made, vectors[made.passage])
+        made = _memory(MemoryPath(memory_id=created.id))
+    vector = unpack_vector(created.vector.content, created.vector.dimension)
+    shown = shown_memory(made, shown_vector(vector))
     return linked(f"/api/memories/{made.id}", {**shown, "tenant": TENANT})
 
 
@@ -243,15 +262,21 @@ def search_chat_memories(path: ChatPath, body: MemorySearchBody) -> Response:
 
 
 @chat_routes.get("/memories/<memory_id>", responses={200: MemoryAnswer, **_NOT_FOUND})
-def get_memory(path: MemoryPath) -> Response:
-    """A memory, with its messages as they are now."""
+def get_memory(path: MemoryPath, query: MemoryQuery) -> Response:
+    """A memory, with its messages as they are now. They end early before they have more than 64 MiB; `next` and `Link`
+    go on.
+    """
     with connection(), snapshot():
         memory = _memory(path)
-        messages = chats.of_memory(memory.number)
+        page = chats.page_of_memory(memory.number, MOST_MESSAGES, LARGEST_PAGE, query.after)
         vectors = _vectors([memory])
-    shown = shown_memory(memory, vectors[memory.passage])
-    said = [shown_message(message) for message in messages]
-    return linked(f"/api/memories/{memory.id}", {**shown, "tenant": TENANT, "messages": said})
+    shown = shown_memory(memory, vectors.get(memory.passage))
+    said = [shown_message(message) for message in page.messages]
+    further = {"after": page.further} if page.further else None
+    links = linked_parts(f"/api/memories/{memory.id}", {"after": query.after} if query.after else {}, further)
+    response = jsonify({"_links": links, **shown, "tenant": TENANT, "messages": said})
+    name_next(response, links)
+    return response
 
 
 @chat_routes.put("/memories/<memory_id>", responses={200: RegeneratedAnswer, **_BY_MODELS})
@@ -339,8 +364,11 @@ def _milliseconds(text: str) -> int:
 
 
 def _vectors(memories: list[ChatMemory]) -> dict[int, str | None]:
-    """Vectors of the present model as text, by the memories' passages; None where it made none yet."""
-    if not memories:
+    """Vectors of the present model as text, by the memories' passages, of those of which it made one. None while there
+    is no model: what is stored is read without one.
+    """
+    try:
+        model = _runtime().embedder().model
+    except Unavailable:
         return {}
-    found = chat_memories.vectors_of(memories, _runtime().embedder().model)
-    return {memory.passage: shown_vector(found.get(memory.passage)) for memory in memories}
+    return {passage: shown_vector(row) for passage, row in chat_memories.vectors_of(memories, model).items()}

@@ -10,11 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlencode
 
 import numpy as np
 from flask import Response, jsonify, request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+from werkzeug.datastructures import MIMEAccept
 
 from remory_service.api.chats_bodies import Reason, Role
 from remory_service.store.chat_memories import ChatMemory
@@ -84,7 +86,7 @@ class MessageAnswer(Linked):
 
 
 class MemoryFields(Linked):
-    """`vector` as text, null when the present model made none; `method`: model or extractive."""
+    """`vector` as text, null when the present model made none or is not there; `method`: model or extractive."""
 
     permissions: dict[str, Any]
     id: str
@@ -109,42 +111,45 @@ class CreatedMemoryAnswer(MemoryFields):
 
 
 class MemoryAnswer(CreatedMemoryAnswer):
+    """`messages` end early before they have more than 64 MiB; `next` and `Link` go on."""
+
     messages: list[MessageAnswer]
 
 
-class EmbeddedChats(BaseModel):
-    chats: list[ChatAnswer] = Field(alias="inf:chat")
+def _collection_of(name: str, item: type[BaseModel], *counts: str) -> ConfigDict:
+    """For the document: a collection of such items as HAL, beside the array as which application/json has it."""
+    items = {"type": "array", "items": {"$ref": f"#/components/schemas/{item.__name__}"}}
+    properties = {
+        "_links": {"$ref": f"#/components/schemas/{Links.__name__}"},
+        "_embedded": {"type": "object", "required": [name], "properties": {name: items}},
+        **{count: {"type": "integer"} for count in counts},
+    }
+    schema = {"type": "object", "required": list(properties), "properties": properties}
+    return cast(ConfigDict, {"openapi_extra": {"content": {HAL: {"schema": schema}}}})
 
 
-class EmbeddedMessages(BaseModel):
-    messages: list[MessageAnswer] = Field(alias="inf:message")
+class ChatsAnswer(RootModel[list[ChatAnswer]]):
+    """The chats alone, in the order that was asked for."""
+
+    model_config = _collection_of("inf:chat", ChatAnswer, "count", "total")
 
 
-class EmbeddedMemories(BaseModel):
-    memories: list[MemoryFields] = Field(alias="inf:memory")
+class MessagesAnswer(RootModel[list[MessageAnswer]]):
+    """The messages alone, oldest first."""
+
+    model_config = _collection_of("inf:message", MessageAnswer, "count", "total")
 
 
-class ChatsAnswer(Linked):
-    """As application/json the array of the chats alone."""
+class AddedMessagesAnswer(RootModel[MessageAnswer | list[MessageAnswer]]):
+    """The message that was added, or the messages alone where a list was."""
 
-    embedded: EmbeddedChats = Field(alias="_embedded")
-    count: int
-    total: int
+    model_config = _collection_of("inf:message", MessageAnswer, "count")
 
 
-class MessagesAnswer(Linked):
-    """As application/json the array of the messages alone."""
+class ListedMemoriesAnswer(RootModel[list[MemoryFields]]):
+    """The memories alone, oldest first."""
 
-    embedded: EmbeddedMessages = Field(alias="_embedded")
-    count: int
-    total: int
-
-
-class ListedMemoriesAnswer(Linked):
-    """As application/json the array of the memories alone."""
-
-    embedded: EmbeddedMemories = Field(alias="_embedded")
-    count: int
+    model_config = _collection_of("inf:memory", MemoryFields, "count", "total")
 
 
 class RegeneratedMemory(BaseModel):
@@ -197,9 +202,9 @@ def shown_time(milliseconds: int) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
-def shown_vector(vector: np.ndarray | None) -> str | None:
+def shown_vector(vector: np.ndarray) -> str:
     """A vector [D] as text, from which each element is read back to the last bit of its type."""
-    return None if vector is None else f"[{','.join(map(str, vector))}]"
+    return f"[{','.join(map(str, vector))}]"
 
 
 def shown_chat(chat: Chat) -> dict[str, Any]:
@@ -282,41 +287,51 @@ def linked(path: str, body: dict[str, Any]) -> Response:
 
 @dataclass(frozen=True)
 class Part:
-    """Which part of a collection was asked for, and how many things all of it has."""
+    """Which part of a collection this is, and how many things all of it has. `own` and `further` (None at the end) are
+    the queries that ask for it and for what follows.
+    """
 
-    limit: int
-    offset: int
+    own: dict[str, Any]
+    further: dict[str, Any] | None
     total: int
-
-    def query(self, further: int = 0) -> str:
-        """The part, or the one that begins so much further, as a URL asks for it."""
-        return f"?limit={self.limit}&offset={self.offset + further}"
 
 
 def collection(path: str, name: str, items: Sequence[dict[str, Any]], part: Part | None = None) -> Response:
     """A collection, or a part of it, in the form that the client prefers. What comes next also stands in `Link`."""
-    links = {"self": _link(path + (part.query() if part else ""))}
-    if part and items and part.offset + len(items) < part.total:
-        links["next"] = _link(path + part.query(len(items)))
+    links = linked_parts(path, part.own, part.further) if part else {"self": _link(path)}
     if prefers_plain():
         response = jsonify(items)
     else:
         counts = {"count": len(items)} | ({"total": part.total} if part else {})
         response = jsonify({"_links": links, "_embedded": {name: items}, **counts})
         response.mimetype = HAL
-    if "next" in links:
-        response.headers["Link"] = f'<{links["next"]["href"]}>; rel="next"'
+    name_next(response, links)
     response.headers["Vary"] = "Accept"
     return response
 
 
+def name_next(response: Response, links: dict[str, dict[str, str]]) -> None:
+    """Let the answer's header `Link` say what comes next, if anything does."""
+    if "next" in links:
+        response.headers["Link"] = f'<{links["next"]["href"]}>; rel="next"'
+
+
+def linked_parts(path: str, own: dict[str, Any], further: dict[str, Any] | None) -> dict[str, dict[str, str]]:
+    """The links of a part: to itself, and to what follows."""
+    links = {"self": _link(path, own)}
+    return links if further is None else links | {"next": _link(path, further)}
+
+
 def prefers_plain() -> bool:
     """Whether the client wants a collection as an array: HAL is for all who do not say so."""
-    return request.accept_mimetypes.best_match([HAL, PLAIN], default=HAL) == PLAIN
+    # Without the parameters of a media type, such as charset, which say nothing about its form.
+    asked = [(value.partition(";")[0].strip(), quality) for value, quality in request.accept_mimetypes]
+    return MIMEAccept(asked).best_match([HAL, PLAIN], default=HAL) == PLAIN
 
 
-def _link(path: str) -> dict[str, str]:
-    return {"href": request.host_url.rstrip("/") + path}
+def _link(path: str, query: dict[str, Any] | None = None) -> dict[str, str]:
+    asked = "?" + urlencode(query, safe=",") if query else ""
+    return {"href": request.host_url.rstrip("/") + path + asked}
 
 
 def _lists(memory: ChatMemory) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from remory_service.store.chats import Draft
 
 MOST_MESSAGES = 10_000
 MOST_CHATS = 1000
+MOST_MEMORIES = 1000
 DEFAULT_CHATS = 100
 DEFAULT_FOUND = 5
 LARGEST_MESSAGE = 16 << 20
@@ -19,7 +20,10 @@ _LONGEST_TITLE = 1000
 # The forms of a body that adds messages, as validation names them.
 ONE, LIST, LISTED = "one", "list", "listed"
 _LARGEST_OFFSET = 2**31 - 1
+_LARGEST_PLACE = 2**63 - 1
+_FURTHER = "Where to go on, as `next` has it"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_CHAT_PLACE = r"^[0-9]{1,18},[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 # What the server says of a message in its metadata: sent back by a client that read it, it says nothing new.
 _SERVERS_OWN = ("createdAt", "updatedAt", "memoryId", "files")
 
@@ -79,6 +83,14 @@ class ChatsQuery(BaseModel):
 
     limit: int = Field(default=DEFAULT_CHATS, ge=1, le=MOST_CHATS)
     offset: int = Field(default=0, ge=0, le=_LARGEST_OFFSET)
+    before: str | None = Field(default=None, pattern=_CHAT_PLACE, description=f"{_FURTHER}, whatever was deleted.")
+
+    def place(self) -> tuple[int, str] | None:
+        """Time of the last change (epoch ms) and id of the chat that these follow."""
+        if self.before is None:
+            return None
+        time, _, chat = self.before.partition(",")
+        return int(time), chat.lower()
 
 
 class MessagesQuery(BaseModel):
@@ -86,6 +98,20 @@ class MessagesQuery(BaseModel):
 
     limit: int = Field(default=MOST_MESSAGES, ge=1, le=MOST_MESSAGES)
     offset: int = Field(default=0, ge=0, le=_LARGEST_OFFSET)
+    after: int = Field(default=0, ge=0, le=_LARGEST_PLACE, description=f"{_FURTHER}, whatever was deleted.")
+
+
+class MemoriesQuery(BaseModel):
+    """Which of the chat's memories, oldest first."""
+
+    limit: int = Field(default=MOST_MEMORIES, ge=1, le=MOST_MEMORIES)
+    offset: int = Field(default=0, ge=0, le=_LARGEST_OFFSET)
+
+
+class MemoryQuery(BaseModel):
+    """Which of the memory's messages, oldest first."""
+
+    after: int = Field(default=0, ge=0, le=_LARGEST_PLACE, description=f"{_FURTHER}.")
 
 
 class ChatBody(Body):
@@ -126,8 +152,8 @@ class Content(Body):
         embedded = (self.metadata or {}).get("files")
         if embedded is not None and not _is_objects(embedded):
             raise ValueError("files in the metadata must be a list of objects")
-        if (size := self.draft("").size) > LARGEST_MESSAGE:
-            raise ValueError(f"a message may have {LARGEST_MESSAGE} bytes of JSON, this one has {size}")
+        if (complaint := too_large(self.draft(""))) is not None:
+            raise ValueError(complaint)
         return self
 
 
@@ -161,7 +187,7 @@ class ListedMessages(Body):
 def _form(value: Any) -> str:
     if isinstance(value, list):
         return LIST
-    return LISTED if isinstance(value, dict) and "messages" in value else ONE
+    return LISTED if isinstance(value, dict) and value.get("messages") is not None else ONE
 
 
 class MessagesBody(RootModel[Any]):
@@ -209,6 +235,13 @@ class MemorySearchBody(Body):
     mode: Literal["cosine", "hybrid"] | None = Field(
         default=None, description="hybrid also ranks by words, for exact names and numbers; default cosine."
     )
+
+
+def too_large(draft: Draft) -> str | None:
+    """What is wrong with a message that has more bytes than it may; None for one that has not."""
+    if draft.size <= LARGEST_MESSAGE:
+        return None
+    return f"a message may have {LARGEST_MESSAGE} bytes of JSON, this one has {draft.size}"
 
 
 def _kept(sent: Any, otherwise: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
 )
 
 LONGEST_TEXT = 65536
+LONGEST_QUERY = 8192
 LONGEST_USER = 256
 MOST_FILTERS = 32
 LONGEST_FILTER_KEY = 512
@@ -27,12 +29,21 @@ _LARGEST = 2**63 - 1
 
 
 def _text(text: str) -> str:
-    if not text.strip():
+    return _within(LONGEST_TEXT, text)
+
+
+def _query(text: str) -> str:
+    return _within(LONGEST_QUERY, text)
+
+
+def _within(longest: int, text: str) -> str:
+    # Spaces, control characters and what has no shape of its own: such a text would be near to every question.
+    if all(unicodedata.category(character)[0] in "CZ" for character in text):
         raise ValueError("must not be empty or blank")
     # A text takes the embedding model seconds for each 10,000 words, and the caller waits for it.
     size = len(text.encode())
-    if size > LONGEST_TEXT:
-        raise ValueError(f"may have {LONGEST_TEXT} bytes of UTF-8, this has {size}")
+    if size > longest:
+        raise ValueError(f"may have {longest} bytes of UTF-8, this has {size}")
     return text
 
 
@@ -70,6 +81,7 @@ def _filter(conditions: dict[str, Any]) -> dict[str, Any]:
 
 
 NoteText = Annotated[str, AfterValidator(_text)]
+QueryText = Annotated[str, AfterValidator(_query)]
 NoteId = Annotated[str, AfterValidator(_uuid), Field(json_schema_extra={"format": "uuid"})]
 UserName = Annotated[str, AfterValidator(_user)]
 NoteScope = Literal["user", "global"]
@@ -109,7 +121,7 @@ class SaveMemoryParams(MemoryParams):
 
 
 class RecallMemoriesParams(MemoryParams):
-    query_text: NoteText = Field(alias="queryText", description="Not blank, at most 65,536 bytes of UTF-8.")
+    query_text: QueryText = Field(alias="queryText", description="Not blank, at most 8,192 bytes of UTF-8.")
     top_k: Count | None = Field(default=None, alias="topK", description="Default 3.")
     filter: Annotated[dict[str, Any], Field(max_length=MOST_FILTERS), AfterValidator(_filter)] | None = Field(
         default=None,

@@ -6,6 +6,7 @@ numbers, which no client knows.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,11 +31,9 @@ _MESSAGES = """
         message.created_at, message.updated_at
     FROM message LEFT JOIN chat_memory ON chat_memory.id = message.memory_id
 """
-_SIZES = """
-    SELECT id, length(parts) + length(metadata) + length(files) FROM message
-    WHERE chat_id = ? ORDER BY id LIMIT ? OFFSET ?
-"""
+_SIZES = "SELECT id, length(parts) + length(metadata) + length(files) FROM message"
 _PUT_AT_ONCE = 500
+_FILE_NAMES = ("filename", "name")
 
 
 class Taken(Exception):
@@ -85,6 +84,14 @@ class Message:
     updated_at: int
 
 
+@dataclass(frozen=True)
+class Page:
+    """Some messages in their order. `further`: what to go on after, None where nothing follows."""
+
+    messages: list[Message]
+    further: int | None
+
+
 def find(user: str, chat: str) -> Chat | None:
     """A user's chat by its id; None for one of somebody else, too."""
     found = first(f"{_CHATS} WHERE uuid = ? AND user_name = ?", chat, user)
@@ -106,11 +113,15 @@ def make(user: str, chat: str | None, title: str | None, now: int) -> Chat:
     return Chat(number, chat, title, now, now, 0, 0)
 
 
-def page_of(user: str, limit: int, offset: int) -> tuple[list[Chat], int]:
-    """A user's chats, those that changed last first, and how many there are."""
-    sql = f"{_CHATS} WHERE user_name = ? ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?"
-    chats = [_chat(row) for row in run(sql, user, limit, offset).fetchall()]
-    return chats, _count("SELECT count(*) FROM chat WHERE user_name = ?", user)
+def page_of(user: str, limit: int, offset: int, before: tuple[int, str] | None = None) -> tuple[list[Chat], bool, int]:
+    """A user's chats, those that changed last first; whether more follow, and how many there are.
+
+    `before` (time of the last change in epoch ms, id) of the chat that the page before ended with.
+    """
+    after, key = ("", ()) if before is None else ("AND (updated_at, uuid) < (?, ?)", before)
+    sql = f"{_CHATS} WHERE user_name = ? {after} ORDER BY updated_at DESC, uuid DESC LIMIT ? OFFSET ?"
+    found = [_chat(row) for row in run(sql, user, *key, limit + 1, offset).fetchall()]
+    return found[:limit], len(found) > limit, _count("SELECT count(*) FROM chat WHERE user_name = ?", user)
 
 
 def remove(chat: Chat) -> None:
@@ -130,19 +141,13 @@ def exists(number: int) -> bool:
 def add(chat: Chat, drafts: Sequence[Draft], now: int) -> list[Message]:
     """Add messages at a chat's end. Needs a transaction.
 
-    Their times ascend strictly: together they end at `now`, or go on from the last one that is there.
+    All get one time, `now` or that of the last one there if it is later: their order is that of their numbers.
     """
     last = first("SELECT created_at FROM message WHERE chat_id = ? ORDER BY id DESC LIMIT 1", chat.number)
-    begin = now - len(drafts) + 1 if last is None else max(last[0] + 1, now - len(drafts) + 1)
-    added = [Message(str(uuid.uuid4()), draft, None, begin + i, begin + i) for i, draft in enumerate(drafts)]
+    time = now if last is None else max(last[0], now)
+    added = [Message(str(uuid.uuid4()), draft, None, time, time) for draft in drafts]
     rows = [
-        {
-            "uuid": message.id,
-            "chat": chat.number,
-            "created_at": message.created_at,
-            "updated_at": message.updated_at,
-            **vars(message.draft),
-        }
+        {"uuid": message.id, "chat": chat.number, "created_at": time, "updated_at": time, **_columns(message.draft)}
         for message in added
     ]
     for some in peewee.chunked(rows, _PUT_AT_ONCE):
@@ -151,24 +156,33 @@ def add(chat: Chat, drafts: Sequence[Draft], now: int) -> list[Message]:
     return added
 
 
-def page(chat: Chat, limit: int, offset: int, most_bytes: int) -> list[Message]:
-    """Up to `limit` messages of a chat after the first `offset`, with `most_bytes` together, but one at least."""
-    sizes = run(_SIZES, chat.number, limit, offset).fetchall()
-    last, size = 0, 0
-    for number, bytes_of_it in sizes:
-        size += bytes_of_it
-        if last and size > most_bytes:
-            break
-        last = number
+def page(chat: Chat, limit: int, offset: int, most_bytes: int, after: int = 0) -> Page:
+    """Up to `limit` messages of a chat, with `most_bytes` together, but one at least: those that follow a page's
+    `further`, but for the first `offset` of them.
+    """
+    return _page("chat_id", chat.number, limit, offset, most_bytes, after)
+
+
+def page_of_memory(memory: int, limit: int, most_bytes: int, after: int = 0) -> Page:
+    """The same of the messages that a memory was made of, as they are now."""
+    return _page("memory_id", memory, limit, 0, most_bytes, after)
+
+
+def _page(column: str, number: int, limit: int, offset: int, most_bytes: int, after: int) -> Page:
+    sql = f"{_SIZES} WHERE {column} = ? AND id > ? ORDER BY id LIMIT ? OFFSET ?"
+    sizes = run(sql, number, after, limit + 1, offset).fetchall()
     if not sizes:
-        return []
-    sql = f"{_MESSAGES} WHERE message.chat_id = ? AND message.id >= ? AND message.id <= ? ORDER BY message.id"
-    return [_message(row) for row in run(sql, chat.number, sizes[0][0], last).fetchall()]
-
-
-def of_memory(memory: int) -> list[Message]:
-    """The messages that a memory was made of, as they are now."""
-    return [_message(row) for row in run(f"{_MESSAGES} WHERE message.memory_id = ? ORDER BY message.id", memory)]
+        return Page([], None)
+    count, size = 0, 0
+    for _, bytes_of_it in sizes[:limit]:
+        size += bytes_of_it
+        if count and size > most_bytes:
+            break
+        count += 1
+    begin, end = sizes[0][0], sizes[count - 1][0]
+    sql = f"{_MESSAGES} WHERE message.{column} = ? AND message.id >= ? AND message.id <= ? ORDER BY message.id"
+    found = [_message(row) for row in run(sql, number, begin, end).fetchall()]
+    return Page(found, end if count < len(sizes) else None)
 
 
 def find_message(user: str, message: str) -> Message | None:
@@ -181,14 +195,15 @@ def find_message(user: str, message: str) -> Message | None:
 def change(message: Message, draft: Draft, now: int) -> Message:
     """Let a message say something else. Needs a transaction."""
     changed = Message(message.id, draft, message.memory, message.created_at, max(now, message.updated_at + 1))
-    StoredMessage.update(updated_at=changed.updated_at, **vars(draft)).where(StoredMessage.uuid == message.id).execute()
-    _touch(_chat_of(message), now)
+    columns = {"updated_at": changed.updated_at, **_columns(draft)}
+    StoredMessage.update(**columns).where(StoredMessage.uuid == message.id).execute()
+    _touch(chat_of(message), now)
     return changed
 
 
 def remove_message(message: Message, now: int) -> None:
     """Remove a message. Needs a transaction."""
-    chat = _chat_of(message)
+    chat = chat_of(message)
     run("DELETE FROM message WHERE uuid = ?", message.id)
     _touch(chat, now)
 
@@ -199,8 +214,34 @@ def place_of(chat: Chat, message: str) -> int | None:
     return None if found is None else found[0]
 
 
-def _chat_of(message: Message) -> int:
+def chat_of(message: Message) -> int:
+    """The number of the chat that a message is in."""
     return _count("SELECT chat_id FROM message WHERE uuid = ?", message.id)
+
+
+def text_of(parts: bytes, files: bytes) -> str:
+    """What a message says, as a model reads it: its texts, its tools' results, the names of its files."""
+    said = [_said(part) for part in json.loads(parts)]
+    names = [_file_name(file) for file in json.loads(files)]
+    return "\n".join(text for text in said + names if text.strip())
+
+
+def _said(part: dict[str, Any]) -> str:
+    if part["type"] == "text":
+        return part["text"]
+    if "output" in part:
+        output = part["output"]
+        return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    return _file_name(part) if part["type"] == "file" else ""
+
+
+def _file_name(file: dict[str, Any]) -> str:
+    return next((file[field] for field in _FILE_NAMES if isinstance(file.get(field), str)), "")
+
+
+def _columns(draft: Draft) -> dict[str, Any]:
+    """A draft as the columns of a message, with how much it says."""
+    return {**vars(draft), "said": len(text_of(draft.parts, draft.files).encode())}
 
 
 def _touch(chat: int, now: int) -> None:

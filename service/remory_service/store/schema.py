@@ -207,9 +207,9 @@ class StoredChat(Record):
     id = peewee.BigAutoField()
     uuid = peewee.TextField(unique=True)
     user = peewee.TextField(column_name="user_name")
-    title = peewee.BlobField(null=True)
     created_at = peewee.BigIntegerField()
     updated_at = peewee.BigIntegerField()
+    title = peewee.BlobField(null=True)
 
     class Meta:
         table_name = "chat"
@@ -222,18 +222,19 @@ class StoredChatMemory(Record):
     uuid = peewee.TextField(unique=True)
     chat = peewee.ForeignKeyField(StoredChat, column_name="chat_id")
     passage = peewee.ForeignKeyField(StoredPassage, column_name="passage_id", unique=True)
-    summary = peewee.BlobField()
     reason = peewee.TextField()
     created_at = peewee.BigIntegerField()
     updated_at = peewee.BigIntegerField()
+    summary = peewee.BlobField()
 
     class Meta:
         table_name = "chat_memory"
 
 
 class StoredMessage(Record):
-    """A message of a chat, in the order of the ids. `memory` None: no memory was made of it. `parts`, `metadata` and
-    `files`: JSON. `updated_at` (epoch ms) differs after every change.
+    """A message of a chat, in the order of the ids. `memory` None: no memory was made of it; `released`: or it was
+    deleted. `said`: bytes of what a model reads of it. `parts`, `metadata` and `files`: JSON. `updated_at` (epoch ms)
+    differs after every change.
     """
 
     id = peewee.BigAutoField()
@@ -241,11 +242,13 @@ class StoredMessage(Record):
     chat = peewee.ForeignKeyField(StoredChat, column_name="chat_id")
     memory = peewee.ForeignKeyField(StoredChatMemory, column_name="memory_id", null=True)
     role = peewee.TextField()
+    said = peewee.BigIntegerField()
+    released = peewee.IntegerField(default=0)
+    created_at = peewee.BigIntegerField()
+    updated_at = peewee.BigIntegerField()
     parts = peewee.BlobField()
     metadata = peewee.BlobField()
     files = peewee.BlobField()
-    created_at = peewee.BigIntegerField()
-    updated_at = peewee.BigIntegerField()
 
     class Meta:
         table_name = "message"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,11 +24,12 @@ from remory.search.packing import pack_vector
 from remory_service.api.chats_bodies import Reason
 from remory_service.app import create_app
 from remory_service.config import Config, Endpoint
-from remory_service.remembering import MOST_BYTES, NothingNew, within_bounds
+from remory_service.remembering import MOST_BYTES, MOST_MESSAGES, MOST_STORED, NothingNew, read_of, within_bounds
 from remory_service.runtime import Runtime
 from remory_service.store import chat_memories, chats, passages
 from remory_service.store.chat_memories import Head, Made
 from remory_service.store.database import close_store, connection, transaction
+from remory_service.store.postgresql import MAX_CONNECTIONS
 from remory_service.store.schema import StoredChatMemory, StoredPassage
 from tests.language.test_endpoint import Peer, Reply, Request
 from tests.service.api.test_chats import NO_CHAT, NO_MEMORY, NO_MESSAGE, PLAIN, Clock, Routes, clock, config
@@ -166,9 +169,10 @@ def test_a_memory_is_made_read_and_listed(routes: Routes, clock: Clock) -> None:
     item = {key: value for key, value in made.items() if key not in ("_links", "tenant")}
     assert routes("GET", f"chats/{chat}/memories", **PLAIN) == [item]
     assert routes("GET", f"chats/{chat}/memories") == {
-        "_links": {"self": {"href": f"http://localhost/api/chats/{chat}/memories"}},
+        "_links": {"self": {"href": f"http://localhost/api/chats/{chat}/memories?limit=1000&offset=0"}},
         "_embedded": {"inf:memory": [item]},
         "count": 1,
+        "total": 1,
     }
 
 
@@ -280,10 +284,15 @@ def test_a_memory_reads_parts_files_and_results_of_tools(routes: Routes, peer: P
     assert said_to(peer.requests[0])[0] == 'See the report.\nQ4_report.pdf\n{"rows": 12}\nnotes.txt'
 
 
-def test_a_memory_is_made_of_a_bounded_part_but_of_a_pair_at_least() -> None:
-    def heads(*messages: tuple[str, int]) -> list[Head]:
-        return [Head(place, role, size, 0) for place, (role, size) in enumerate(messages)]
+def heads(*messages: tuple[str, int], stored: int | None = None) -> list[Head]:
+    """Messages of a role and bytes that it says, or has `stored` when it says something."""
+    return [
+        Head(place, role, said, (stored or said) if said else MOST_STORED, 0)
+        for place, (role, said) in enumerate(messages)
+    ]
 
+
+def test_a_memory_is_made_of_a_bounded_part_but_of_a_pair_at_least() -> None:
     half = MOST_BYTES // 2
     fits = heads(("user", half), ("assistant", half))
     assert within_bounds(fits) == fits
@@ -293,6 +302,99 @@ def test_a_memory_is_made_of_a_bounded_part_but_of_a_pair_at_least() -> None:
     for lacking in ([], heads(("user", 1)), heads(("assistant", 1), ("tool", 1), ("system", 1))):
         with pytest.raises(NothingNew):
             within_bounds(lacking)
+    many = heads(*[("user", 1), ("assistant", 1)] * MOST_MESSAGES)
+    assert len(within_bounds(many)) == MOST_MESSAGES
+    files = heads(*[("user", 1), ("assistant", 1)] * 10, stored=MOST_STORED // 4)
+    assert len(within_bounds(files)) == 4
+
+
+def test_what_says_nothing_is_no_pair_and_not_read() -> None:
+    silent = heads(("user", 0), ("assistant", 0), ("user", 1), ("assistant", 0), ("assistant", 1), ("user", 0))
+    assert within_bounds(silent) == silent
+    assert read_of(silent) == [silent[2], silent[4]]
+    with pytest.raises(NothingNew):
+        within_bounds(silent[:4])
+
+
+def test_of_much_before_a_pair_the_last_is_read() -> None:
+    half = MOST_BYTES // 2
+    long = heads(("user", half), ("system", half), ("user", half), ("user", half - 1), ("assistant", 1))
+    assert within_bounds(long) == long
+    assert read_of(long) == long[2:]
+    longer = heads(*[("user", 2 * MOST_BYTES)] * 30, ("assistant", 2 * MOST_BYTES))
+    assert read_of(longer) == longer[-2:]
+    stored = heads(*[("user", 1)] * 30, ("assistant", 1), stored=MOST_STORED // 4)
+    assert read_of(stored) == stored[-4:]
+
+
+def test_messages_without_text_go_to_the_memory_of_those_that_follow(routes: Routes, peer: Peer) -> None:
+    chat = routes.chat()
+    for role in ("user", "assistant"):
+        part = {"type": "file", "url": "data:," + "x" * (9 << 20)}
+        routes("POST", f"chats/{chat}/messages", {"role": role, "parts": [part]})
+    assert routes.fails("POST", f"chats/{chat}/memories", {}) == NOTHING_NEW
+    talk(routes, "Which port?", "Port 8421.", chat=chat)
+    assert remember(routes, chat)["messageCount"] == 4
+    assert said_to(peer.requests[0]) == ["Which port?", "Port 8421."]
+
+
+def test_a_memory_of_large_messages_comes_in_pages_that_say_so(routes: Routes, peer: Peer) -> None:
+    chat = routes.chat()
+    for number in range(9):
+        part = {"type": "file", "filename": f"page-{number}.png", "url": "data:," + "x" * (8 << 20)}
+        routes("POST", f"chats/{chat}/messages", {"role": "user", "parts": [part]})
+    routes.say(chat, "I saw them.", "assistant")
+    made = remember(routes, chat)
+    assert made["messageCount"] == 10
+    # Not all of them were read for it.
+    assert said_to(peer.requests[0]) == [f"page-{number}.png" for number in range(2, 9)] + ["I saw them."]
+    answer = routes.client.get(f"/api/memories/{made['id']}", headers=routes.headers)
+    further = answer.json["_links"]["next"]["href"]
+    assert answer.headers["Link"] == f'<{further}>; rel="next"'
+    rest = routes("GET", further.partition("/api/")[2])
+    assert [len(answer.json["messages"]), len(rest["messages"])] == [7, 3]
+    assert "next" not in rest["_links"] and rest["id"] == made["id"]
+    again = routes("PUT", f"memories/{made['id']}", {"action": "regenerate"})
+    assert "page-2.png" in again["memory"]["l1"] and "page-1.png" not in again["memory"]["l1"]
+
+
+def test_memories_are_listed_in_pages_each_with_its_own_vector(routes: Routes) -> None:
+    chat = routes.chat()
+    made = []
+    for text in ("Port 8421.", "Lentils.", "At 17:42."):
+        talk(routes, "And?", text, chat=chat)
+        made.append(remember(routes, chat))
+    assert len({one["vector"] for one in made}) == 3
+
+    def keys(memories: list[dict[str, Any]]) -> list[tuple[str, str]]:
+        return [(one["id"], one["vector"]) for one in memories]
+
+    assert keys(routes("GET", f"chats/{chat}/memories", **PLAIN)) == keys(made)
+    page = routes("GET", f"chats/{chat}/memories?limit=2")
+    assert (page["count"], page["total"]) == (2, 3)
+    rest = routes("GET", page["_links"]["next"]["href"].partition("/api/")[2])
+    assert keys(page["_embedded"]["inf:memory"] + rest["_embedded"]["inf:memory"]) == keys(made)
+    assert "next" not in rest["_links"]
+
+
+def test_a_memory_is_of_its_messages_and_not_of_those_between(routes: Routes, peer: Peer) -> None:
+    chat = talk(routes, "one?", "One.")
+    first = remember(routes, chat)["id"]
+    talk(routes, "two?", "Two.", chat=chat)
+    second = remember(routes, chat)["id"]
+    routes("DELETE", f"memories/{first}")
+    talk(routes, "three?", "Three.", chat=chat)
+    peer.requests.clear()
+    third = remember(routes, chat)
+    assert said_to(peer.requests[0]) == ["one?", "One.", "three?", "Three."]
+    assert taken(routes, chat) == [third["id"]] * 2 + [second] * 2 + [third["id"]] * 2 and third["messageCount"] == 4
+
+
+def test_a_time_before_a_list_came_reaches_to_none_of_it(routes: Routes, clock: Clock) -> None:
+    chat = talk(routes, "Which port?", "Port 8421.")
+    clock.now += 10
+    talk(routes, *["More?", "More."] * 20, chat=chat)
+    assert remember(routes, chat, asOf="2026-01-15T16:20:00.009Z")["messageCount"] == 2
 
 
 # Changing and deleting
@@ -357,7 +459,7 @@ def test_deleting_150_memories_leaves_nothing_to_find(routes: Routes, embedder: 
         found = chats.find(user, chat)
         assert found is not None
         model = passages.make_model(embedder.model, embedder.dimension)
-        heads = chat_memories.waiting(found.number)
+        heads = list(chat_memories.waiting(found.number))
         for place, text in enumerate(texts):
             summary = {"title": text, "l1": text, "l2": text, "method": "model"} | dict.fromkeys(FIELDS, [])
             made = Made(summary, text, {model: pack_vector(rows[place])})
@@ -464,6 +566,36 @@ def test_models_that_are_not_there_yet_are_said_to_be(config: Config, clock: Clo
     close_store()
 
 
+def test_what_is_stored_is_read_without_models(config: Config, routes: Routes, clock: Clock) -> None:
+    chat = talk(routes, "Which port?", "Port 8421.")
+    made = remember(routes, chat)
+    other = Routes(create_app(config, Runtime(config), clock).test_client(), **routes.headers)
+    assert other("GET", f"chats/{chat}/memories", **PLAIN)[0]["id"] == made["id"]
+    found = other("GET", f"memories/{made['id']}")
+    assert (found["l1"], found["vector"], len(found["messages"])) == (made["l1"], None, 2)
+
+
+def test_a_memory_that_was_stored_is_answered_though_the_models_stop(
+    config: Config, embedder: Embedder, tiny_actor: Path, peer: Peer
+) -> None:
+    own = load(Config(model=str(tiny_actor), summarizer=Endpoint(peer.url, "large")), embedder)
+    stops = threading.Event()
+
+    def clock() -> int:
+        # What is stored last before the answer asks for the time.
+        if stops.is_set():
+            own.stop()
+        return Clock.now
+
+    routes = Routes(create_app(config, own, clock).test_client()).as_user(str(uuid4()))
+    chat = talk(routes, "Which port?", "Port 8421.")
+    stops.set()
+    made = remember(routes, chat)
+    assert own.stopping and len(json.loads(made["vector"])) == embedder.dimension
+    own.close()
+    close_store()
+
+
 @pytest.mark.parametrize("content", ["{", "[1, 2]", '{"title": 7}', '{"title": "\\ud800"}'])
 def test_a_summariser_that_never_gives_a_summary_is_a_502(routes: Routes, peer: Peer, content: str) -> None:
     chat = talk(routes, "Which port?", "Port 8421.")
@@ -523,17 +655,17 @@ def meanwhile(peer: Peer, *acts: Callable[[], Any]) -> None:
 
 def test_of_two_creates_at_once_the_second_finds_nothing_new(routes: Routes, peer: Peer) -> None:
     chat = talk(routes, "Which port?", "Port 8421.")
-    both = threading.Barrier(4)
+    all_of_them = threading.Barrier(3)
 
     def create(_: int) -> tuple[int, Any]:
-        both.wait()
+        all_of_them.wait()
         return Routes(routes.client.application.test_client(), **routes.headers).call(
             "POST", f"chats/{chat}/memories", {}
         )
 
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(create, range(4)))
-    assert sorted(status for status, _ in answers) == [200, 400, 400, 400]
+    with ThreadPoolExecutor(3) as threads:
+        answers = list(threads.map(create, range(3)))
+    assert sorted(status for status, _ in answers) == [200, 400, 400]
     assert {answer["message"] for status, answer in answers if status == 400} == {NOTHING_NEW[1]}
     # The others did not cost a summary each.
     assert len(peer.requests) == 1
@@ -600,6 +732,98 @@ def test_what_was_deleted_meanwhile_is_not_found(routes: Routes, peer: Peer) -> 
     assert count_stored(routes, chat) == (0, 0) and taken(routes, chat) == [None, None]
     meanwhile(peer, lambda: routes("DELETE", f"messages/{routes.messages(chat)[0]['id']}"))
     assert routes.fails("POST", f"chats/{chat}/memories", {}) == NOTHING_NEW
+
+
+class Hanging:
+    """Lets a peer's answers wait until they are let go."""
+
+    def __init__(self, peer: Peer):
+        self.asked, self._go_on = threading.Semaphore(0), threading.Event()
+        peer.answer = self._answer
+
+    def _answer(self, request: Request) -> Reply:
+        self.asked.release()
+        self._go_on.wait(60)
+        return summary(request)
+
+    def wait(self, count: int) -> None:
+        """Until so many requests were made."""
+        for _ in range(count):
+            assert self.asked.acquire(timeout=60)
+
+    def let_go(self) -> None:
+        self._go_on.set()
+
+
+@pytest.fixture
+def with_threads(
+    config: Config, clock: Clock, embedder: Embedder, tiny_actor: Path, peer: Peer
+) -> Iterator[Callable[[int], Routes]]:
+    """Makes routes of a server that would have so many threads."""
+    loaded: list[Runtime] = []
+
+    def make(threads: int) -> Routes:
+        chosen = Config(model=str(tiny_actor), summarizer=Endpoint(peer.url, "large"), threads=threads)
+        loaded.append(load(chosen, embedder))
+        return routes_of(config, loaded[-1], clock)
+
+    yield make
+    for one in loaded:
+        one.close()
+    close_store()
+
+
+def beside(routes: Routes) -> Routes:
+    """The same routes for another thread."""
+    return Routes(routes.client.application.test_client(), **routes.headers)
+
+
+def test_memories_take_a_quarter_of_the_threads(with_threads: Callable[[int], Routes], peer: Peer) -> None:
+    routes = with_threads(8)
+    kept = remember(routes, talk(routes, "Which port?", "Port 8421."))["id"]
+    names = [talk(routes, "Which port?", "Port 8421.") for _ in range(3)]
+    hanging = Hanging(peer)
+    with ThreadPoolExecutor(2) as threads:
+        begun = [threads.submit(remember, beside(routes), name) for name in names[:2]]
+        hanging.wait(2)
+        answer = routes.client.post(f"/api/chats/{names[2]}/memories", json={}, headers=routes.headers)
+        assert (answer.status_code, answer.json["error"]) == (503, "Service Unavailable")
+        assert answer.headers["Retry-After"] and "2 memories" in answer.json["message"]
+        assert routes.call("PUT", f"memories/{kept}", {"action": "regenerate"})[0] == 503
+        hanging.let_go()
+        assert {creating.result()["messageCount"] for creating in begun} == {2}
+    assert remember(routes, names[2])["messageCount"] == 2
+
+
+def test_in_a_chat_two_wait_for_their_turn(with_threads: Callable[[int], Routes], peer: Peer) -> None:
+    routes = with_threads(64)
+    chat = talk(routes, "Which port?", "Port 8421.")
+    hanging = Hanging(peer)
+    path = f"chats/{chat}/memories"
+    with ThreadPoolExecutor(5) as threads:
+        begun = [threads.submit(beside(routes).call, "POST", path, {}) for _ in range(5)]
+        hanging.wait(1)
+        # Two are refused while the others are there.
+        ended = [creating.result()[0] for creating in islice(as_completed(begun), 2)]
+        assert ended == [503, 503]
+        hanging.let_go()
+        assert sorted(creating.result()[0] for creating in begun) == [200, 400, 400, 503, 503]
+    assert count_stored(routes, chat) == (1, 1)
+
+
+def test_no_connection_is_held_while_a_model_works(with_threads: Callable[[int], Routes], peer: Peer) -> None:
+    """More summaries at once than a store has connections."""
+    routes = with_threads(4 * (MAX_CONNECTIONS + 2))
+    names = [talk(routes, "Which port?", "Port 8421.") for _ in range(MAX_CONNECTIONS + 2)]
+    hanging = Hanging(peer)
+    with ThreadPoolExecutor(len(names)) as threads:
+        begun = [threads.submit(remember, beside(routes), name) for name in names]
+        try:
+            hanging.wait(len(names))
+            assert len(routes("GET", "chats", **PLAIN)) == len(names)
+        finally:
+            hanging.let_go()
+        assert {creating.result()["messageCount"] for creating in begun} == {2}
 
 
 # Real servers
@@ -718,6 +942,44 @@ def test_a_client_that_hangs_up_stops_its_memory(servers: tuple[Server, Server],
         assert post(client, f"/chats/{chat}/memories", {})["messageCount"] == 2
         go_on.set()
         assert len(client.get(f"/chats/{chat}/memories").json()) == 1
+
+
+def test_many_creates_leave_the_server_to_others(servers: tuple[Server, Server], peer: Peer) -> None:
+    hanging = Hanging(peer)
+    with served(servers[0]) as client, ThreadPoolExecutor(70) as threads:
+        chat = begin(client)
+        address = f"{servers[0].url}/api/chats/{chat}/memories"
+        # More than the server has threads.
+        begun = [threads.submit(httpx.post, address, json={}, timeout=60) for _ in range(70)]
+        hanging.wait(1)
+        assert httpx.get(f"{servers[0].url}/health", timeout=20).status_code == 200
+        hanging.let_go()
+        statuses = Counter(creating.result().status_code for creating in begun)
+    assert statuses[200] == 1 and statuses[503] >= 60
+
+
+def test_clients_that_hang_up_leave_nothing_at_the_endpoint(servers: tuple[Server, Server], peer: Peer) -> None:
+    count, ended = 6, threading.Semaphore(0)
+
+    def drips() -> Iterator[bytes]:
+        try:
+            while not peer.closing.wait(0.05):
+                yield b" " * 1000
+        finally:
+            ended.release()
+
+    peer.answer = lambda request: Reply(drips())
+    with served(servers[0]) as client:
+        chat = begin(client)
+        for _ in range(count):
+            with pytest.raises(httpx.ReadTimeout):
+                client.post(f"/chats/{chat}/memories", json={}, timeout=1)
+        asked = len(peer.requests)
+        for _ in range(asked):
+            assert ended.acquire(timeout=20)
+        assert asked
+        peer.answer = summary
+        assert post(client, f"/chats/{chat}/memories", {})["messageCount"] == 2
 
 
 # Whose

@@ -247,6 +247,12 @@ def test_the_same_text_is_recalled_once(alone: httpx.Client) -> None:
     assert len(texts(ask(alone, "When is lunch?", notes="user"))) == 2
 
 
+def test_what_is_too_far_is_left_out_if_that_is_asked(alone: httpx.Client) -> None:
+    save_notes(alone, "The port is 9317.", "Tomatoes need much sun.")
+    assert len(texts(ask(alone, "Which port is it?", notes="user"))) == 2
+    assert texts(ask(alone, "Which port is it?", notes="user", min_score=0.3)) == ["The port is 9317."]
+
+
 def test_every_source_has_its_best_among_the_first(alone: httpx.Client) -> None:
     handle = compact(alone, [{"role": "user", "content": "Error ZX-41907 means that the disk is full."}])["handle"]
     save_notes(alone, *(f"What the gateway's error code {number} means is in the manual." for number in range(30)))
