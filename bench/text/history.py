@@ -41,7 +41,6 @@ from remory_service.texts import COSINE, HYBRID, Question, Texts
 
 DATA = Path(__file__).parent / "data" / "dialogues.json"
 BUDGETS = (128, 256, 512)
-_TOP_K = 16
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def _measure(folder: Path, speech: Speech) -> dict[str, Any]:
     ):
         shares = []
         for budget in BUDGETS:
-            asked = RecallBody(handle=True, top_k=_TOP_K, max_tokens=budget, mode=HYBRID if mode == "none" else mode)
+            asked = RecallBody(handle=True, max_tokens=budget, mode=HYBRID if mode == "none" else mode)
             hits = []
             for history in kept:
                 places = every if searched == "the whole session" else [history.collection]

@@ -64,6 +64,15 @@ class TestChats:
         ids = {chats.create().id for _ in range(5)}
         assert {chat.id for chat in chats.list()} == ids
 
+    def test_no_chat_is_lost_when_others_are_deleted_meanwhile(self, chats, monkeypatch):
+        monkeypatch.setattr("remory.client.chats._CHATS_PAGE", 2)
+        ids = {chats.create().id for _ in range(6)}
+        met = []
+        for chat in chats.list():
+            met.append(chat.id)
+            chats.delete(chat.id)
+        assert set(met) == ids
+
     def test_another_user_sees_nothing(self, server, chats, chat):
         (message,) = chats.add(chat.id, PARSER[0])
         with Client(server.url, user="elsewhere") as client:
@@ -118,6 +127,15 @@ class TestMessages:
         monkeypatch.setattr("remory.client.chats._MESSAGES_PAGE", 3)
         added = chats.add(chat.id, [{"role": "user", "text": f"Line {number}."} for number in range(10)])
         assert list(chats.messages(chat.id)) == added
+
+    def test_no_message_is_lost_when_others_are_deleted_meanwhile(self, chats, chat, monkeypatch):
+        monkeypatch.setattr("remory.client.chats._MESSAGES_PAGE", 3)
+        added = chats.add(chat.id, [{"role": "user", "text": f"Line {number}."} for number in range(10)])
+        met = []
+        for message in chats.messages(chat.id):
+            met.append(message)
+            chats.delete_message(message.id)
+        assert met == added
 
     @pytest.mark.parametrize("text", ["grün \U0001f680 שלום", "a\nb\t\u200fc", "x" * 1_000_000, ""])
     def test_texts_are_kept_exactly(self, chats, chat, text):
@@ -180,6 +198,21 @@ class TestMemories:
                 act(memory.id)
         assert [message.memory_id for message in chats.messages(chat.id)] == [None] * 4 + [second.id] * 2
         assert chats.remember(chat.id).message_count == 4
+
+    def test_more_memories_than_a_page_has(self, chats, chat, monkeypatch):
+        monkeypatch.setattr("remory.client.chats._MEMORIES_PAGE", 1)
+        made = []
+        for messages in (PARSER, DEPLOYS):
+            chats.add(chat.id, messages)
+            made.append(chats.remember(chat.id))
+        assert chats.memories(chat.id) == made
+
+    def test_a_memory_of_large_messages_has_all_of_them(self, chats, chat):
+        file = {"type": "file", "url": "data:," + "x" * (15 << 20)}
+        added = [message for _ in range(5) for message in chats.add(chat.id, {"role": "user", "parts": [file]})]
+        added += chats.add(chat.id, DEPLOYS)
+        read = chats.memory(chats.remember(chat.id).id)
+        assert [message.id for message in read.messages] == [message.id for message in added]
 
     def test_up_to_a_message_or_a_time(self, chats, chat):
         added = chats.add(chat.id, PARSER)

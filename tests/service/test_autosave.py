@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from remory_service.runtime import Runtime
 from remory_service.store import chat_memories, chats
 from remory_service.store.chat_memories import Head, Spoken
 from remory_service.store.database import close_store, connection
+from tests.databases import PostgresqlServer
 from tests.language.test_endpoint import Peer, Reply, Request
 from tests.service.api.test_chat_memories import (
     completion,
@@ -246,7 +248,7 @@ def test_what_was_counted_is_not_read_at_every_message(
 
 
 def test_all_of_a_long_message_counts(begin: Callable[..., Chats], runtime: Runtime) -> None:
-    text = "amber " * 5000
+    text = "amber " * 3000
     tokens = len(runtime.loaded().engine.tokenizer.encode(text, add_special_tokens=False))
     made = begin(tokens - 100)
     chat = talk(made.routes, text, "I see.")
@@ -313,6 +315,33 @@ def test_during_an_outage_chats_are_tried_one_by_one(begin: Callable[..., Chats]
     times = [request.time for request in peer.requests[:4]]
     for place, (earlier, later) in enumerate(pairwise(times)):
         assert later - earlier >= 0.1 * 2**place
+
+
+def test_a_store_that_cannot_be_reached_is_asked_ever_less_often(
+    runtime: Runtime,
+    clock: Clock,
+    tmp_path: Path,
+    postgresql: PostgresqlServer,
+    postgresql_url: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = create_app(Config(data=tmp_path, store=postgresql_url), runtime, clock)
+    made = Chats(
+        Autosave(runtime, app.extensions["remory_remembering"], 100, 0.05),
+        Routes(app.test_client()).as_user("somebody"),
+    )
+    chat = talk(made.routes, LONG, LONG)
+    postgresql.stop()
+    try:
+        with caplog.at_level(logging.WARNING, "remory_service.autosave"):
+            made.autosave.start()
+            wait_for(lambda: len(caplog.records) >= 3)
+    finally:
+        postgresql.start()
+    assert [record.args[0] for record in caplog.records[:3] if isinstance(record.args, tuple)] == [0.05, 0.1, 0.2]
+    made.wait_for_memories(chat)
+    made.autosave.close()
+    close_store()
 
 
 def test_it_stops_while_an_endpoint_hangs_and_stores_nothing(begin: Callable[..., Chats], peer: Peer) -> None:

@@ -85,6 +85,47 @@ test("lists go over all pages", async () => {
   await assert.rejects(chats.list({ limit: 0 }), InvalidRequest);
 });
 
+test("lists follow what the service says comes next", async () => {
+  const chats = newChats();
+  const { id } = await chats.create();
+  await chats.addMessages(
+    id,
+    Array.from({ length: 1100 }, (_, number) => ({ role: "system", text: `Line ${number}` })),
+  );
+  const every = await chats.messages(id);
+  // One that the first page has is deleted before the second is asked for.
+  const asked = [];
+  const { fetch } = globalThis;
+  globalThis.fetch = async (url, options) => {
+    if (asked.push(String(url)) === 2) await remove(every[0].id);
+    return fetch(url, options);
+  };
+  const remove = async (messageId) => {
+    globalThis.fetch = fetch;
+    await chats.deleteMessage(messageId);
+  };
+  try {
+    assert.deepEqual(
+      (await chats.messages(id)).map((message) => message.id),
+      every.map((message) => message.id),
+    );
+  } finally {
+    globalThis.fetch = fetch;
+  }
+  assert.equal(asked.length, 2);
+});
+
+test("a memory of large messages has all of them", async () => {
+  const chats = newChats();
+  const { id } = await chats.create();
+  const file = { type: "file", url: `data:,${"x".repeat(15 * 2 ** 20)}` };
+  for (let number = 0; number < 5; number++) await chats.addMessages(id, { role: "user", parts: [file] });
+  await chats.addMessages(id, TALK);
+  const memory = await chats.memory((await chats.remember(id)).id);
+  assert.equal(memory.messages.length, 7);
+  assert.equal((await chats.memories(id, { limit: 1 })).length, 1);
+});
+
 test("memories are made, read, searched, regenerated and deleted", async () => {
   const chats = newChats();
   const { id } = await chats.create();

@@ -114,7 +114,7 @@ class RecallBody(Body):
     query: str | None = Field(
         default=None, max_length=_QUERY_LENGTH, description="Default: the last message of the prompt."
     )
-    top_k: int = Field(default=4, ge=1, le=64, description="Most texts.")
+    top_k: int = Field(default=8, ge=1, le=64, description="Most texts.")
     max_tokens: int = Field(
         default=512, ge=1, le=_LARGEST_COUNT, description="Most tokens, the message's own included."
     )
