@@ -86,7 +86,9 @@ class JSONBodyRequest(flask.Request):
             except RequestEntityTooLarge:
                 self._read_on()
                 raise
-            if not data and self.endpoint in _NO_BODY_ENDPOINTS:
+            # A page elsewhere may also post nothing without asking first; then a browser names where it comes from.
+            foreign = "Origin" in self.headers and not self.is_json
+            if not data and self.endpoint in _NO_BODY_ENDPOINTS and not foreign:
                 self._body = {}
             else:
                 kinds = (dict, list) if self.endpoint in _ARRAY_ENDPOINTS else (dict,)

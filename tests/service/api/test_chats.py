@@ -468,3 +468,11 @@ def test_what_went_wrong_has_one_shape_for_all_paths_of_the_group(routes: Routes
     ):
         found, answer = routes.call(method, path, {})
         assert found == answer["statusCode"] == status and set(answer) == {"statusCode", "error", "message"}
+
+
+def test_nothing_is_a_body_too_but_not_from_another_page(routes: Routes) -> None:
+    assert routes.call("POST", "chats")[0] == 200
+    status, answer = routes.call("POST", "chats", Origin="https://elsewhere.example")
+    assert (status, answer["statusCode"]) == (400, 400)
+    assert routes.call("POST", "chats", {}, Origin="https://elsewhere.example")[0] == 200
+    assert len(routes("GET", "chats", Accept="application/json")) == 2
