@@ -25,6 +25,7 @@ REASON = "autosave"
 MOST_WAITING = 10_000
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_COMMON_PAUSE = 5.0, 3600.0, 60.0
 _STOP_SECONDS = 2.0
+_WAY_SECONDS = 1.0
 _LOOK_SECONDS = 0.5
 _SCANNED_AT_ONCE = 100
 # The tokens of a long text need not be made to the end to see that it is long.
@@ -155,7 +156,12 @@ class Autosave:
     def _save(self, chat: int) -> None:
         last = self._last(chat)
         if last is not None:
-            self._remembering.create(chat, Until(last, released=False), REASON, self._check)
+            try:
+                self._remembering.create(chat, Until(last, released=False), REASON, lambda: self._check(chat))
+            except _GivesWay:
+                with self._changed:
+                    self._due[chat] = time.monotonic() + _WAY_SECONDS
+                return
             self._common_pause = self._first_pause
             # One memory has its bounds, and messages may have come meanwhile.
             self.tell(chat, changed=True)
@@ -205,9 +211,16 @@ class Autosave:
         self._rests_until = time.monotonic() + pause
         return pause
 
-    def _check(self) -> None:
+    def _check(self, chat: int) -> None:
         if self._ended:
             raise Unavailable("the server is stopping")
+        # Whoever asks for a memory gets it, and with the reason that was given.
+        if self._remembering.is_wanted_by_others(chat):
+            raise _GivesWay
+
+
+class _GivesWay(Exception):
+    """A request wants a memory of the chat that is being saved."""
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,10 @@ class Remembering:
         """Make a memory of the oldest messages of a chat that have none. Raises NothingNew, NoChat."""
         return self._in_turn(chat, lambda: self._create(chat, until, reason, check), check)
 
+    def is_wanted_by_others(self, chat: int) -> bool:
+        """Whether somebody waits for the one who makes a memory of this chat now."""
+        return self._places.wanted(chat) > 1
+
     def regenerate(self, memory: ChatMemory, check: Check) -> None:
         """Make a memory anew of its messages as they are now. Raises NoMemory, BadRequest when they say nothing."""
         self._in_turn(memory.chat_number, lambda: self._regenerate(memory, check), check)
@@ -192,6 +196,12 @@ class _Places:
                 place.wanted -= 1
                 if not place.wanted:
                     del self._of_chats[chat]
+
+    def wanted(self, chat: int) -> int:
+        """How many have a chat's place or wait for it."""
+        with self._lock:
+            place = self._of_chats.get(chat)
+            return 0 if place is None else place.wanted
 
     def _want(self, chat: int) -> _Place:
         with self._lock:

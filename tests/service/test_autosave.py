@@ -368,6 +368,26 @@ def test_it_stops_while_an_endpoint_hangs_and_stores_nothing(begin: Callable[...
     again.wait_for_memories(chat)
 
 
+def test_it_gives_way_to_who_asks_for_a_memory(begin: Callable[..., Chats], peer: Peer) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hang_once(request: Request) -> Reply:
+        if not asked.is_set():
+            asked.set()
+            go_on.wait(SECONDS)
+        return summary(request)
+
+    peer.answer = hang_once
+    made = begin()
+    chat = talk(made.routes, LONG, LONG)
+    assert asked.wait(SECONDS)
+    memory = made.routes("POST", f"chats/{chat}/memories", {"reason": "made_decision"})
+    go_on.set()
+    assert memory["reason"] == "made_decision"
+    made.settle()
+    assert [one["reason"] for one in made.memories(chat)] == ["made_decision"]
+
+
 def test_a_server_saves_and_ends_in_the_midst_of_it(start_server: StartServer, peer: Peer) -> None:
     asked = threading.Event()
     options = ("--autosave-tokens", "100", "--summarizer-url", peer.url, "--summarizer-model", "large")
