@@ -28,9 +28,9 @@ from remory.actors import embedded_actor, load_tokenizer
 from remory.compaction.history import cut_history
 from remory.language.embedder import load_embedder
 from remory_service.api.bodies import RecallBody
+from remory_service.api.recall import Prompt, fit, recollections
 from remory_service.config import Config
 from remory_service.histories import Histories
-from remory_service.recall import Prompt, fit, recollections
 from remory_service.runtime import Runtime
 from remory_service.search import Searcher
 from remory_service.speech import Speech

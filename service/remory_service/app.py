@@ -25,6 +25,7 @@ from remory_service.api.chats import chat_routes
 from remory_service.api.inspector import inspector
 from remory_service.api.native import native
 from remory_service.api.operations import operations
+from remory_service.api.recall import Recaller
 from remory_service.api.rpc import RPC_GROUP, rpc
 from remory_service.api.scoped import GROUP, scoped
 from remory_service.autosave import Autosave
@@ -41,7 +42,6 @@ from remory_service.errors import (
 from remory_service.histories import Histories
 from remory_service.identity import identify
 from remory_service.metrics import Metrics
-from remory_service.recall import Recaller
 from remory_service.remembering import Remembering
 from remory_service.runtime import Runtime
 from remory_service.search import Searcher

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _EMBEDDED_AT_ONCE = 16
 _MOST_WAITING = 1000
-_MOST_FAILURES = 8
+_PLAIN = "a plain text"
 _MOST_REFUSED = 10_000
 _STOP_SECONDS = 2
 
@@ -54,11 +54,11 @@ class Histories:
         first; at most `most` of them. Returns whether all have theirs now, but for those that the model refuses.
 
         Takes connections of its own, and holds none while the model works. `check` is called before each batch and may
-        raise. Raises Unavailable, or EmbedderFailed when the model refuses many in a row.
+        raise. Raises Unavailable, or EmbedderFailed when the model is away.
         """
         left = most
         for collection in reversed(collections):
-            after, failures = 0, 0
+            after = 0
             while True:
                 check()
                 if left is not None and left <= 0:
@@ -67,11 +67,13 @@ class Histories:
                 with self._turn:
                     if self._stop.is_set():
                         raise Unavailable("the server is stopping")
-                    some = self._lacking(collection, after)
-                    if not some:
+                    lacking = self._lacking(collection, after)
+                    if not lacking:
                         break
-                    failures = self._embed(some, failures)
-                after = some[-1][0]
+                    some = [(passage, text) for passage, text in lacking if not self._is_refused(passage)]
+                    if some:
+                        self._embed(some)
+                after = lacking[-1][0]
                 left = None if left is None else left - len(some)
         return True
 
@@ -79,26 +81,27 @@ class Histories:
         model = self._texts.model
         with connection():
             some = passages.lacking(passages.find_model(model) or 0, collection, after, _EMBEDDED_AT_ONCE)
-        return [(passage, text) for _, passage, text in some if (passage, model) not in self._refused]
+        return [(passage, text) for _, passage, text in some]
 
-    def _embed(self, some: Sequence[tuple[int, str]], failures: int) -> int:
-        """Embed some passages of one collection, one by one where they do not go together; returns how many were
-        refused in a row."""
+    def _is_refused(self, passage: int) -> bool:
+        return (passage, self._texts.model) in self._refused
+
+    def _embed(self, some: Sequence[tuple[int, str]]) -> None:
+        """Embed some passages of one collection, one by one where they do not go together, without those that the model
+        refuses. Raises EmbedderFailed when it embeds nothing at all."""
         try:
             self._set([passage for passage, _ in some], self._texts.embed([text for _, text in some]))
-            return 0
         except EmbedderFailed as error:
             if len(some) > 1:
                 for one in some:
-                    failures = self._embed([one], failures)
-                return failures
-            if failures + 1 >= _MOST_FAILURES:
-                raise
+                    self._embed([one])
+                return
+            # A model that fails on this as well is away, and this text is no worse than others.
+            self._texts.embed([_PLAIN])
             self._refused[some[0][0], self._texts.model] = None
             while len(self._refused) > _MOST_REFUSED:
                 self._refused.popitem(last=False)
             log.warning("a part of a removed history cannot be embedded and is found by no search: %s", error)
-            return failures + 1
 
     def _set(self, ids: Sequence[int], vectors: Sequence[Vector]) -> None:
         with connection(), transaction():

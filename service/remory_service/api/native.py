@@ -65,10 +65,10 @@ from remory_service.api.generation import (
     prompts,
     sampling_params,
 )
+from remory_service.api.recall import Asker, Prompt, Recalled, Recaller
 from remory_service.config import Endpoint
 from remory_service.errors import BadRequest, NotFound, known
 from remory_service.identity import checked_session
-from remory_service.recall import Asker, Prompt, Recalled, Recaller
 from remory_service.runtime import Loaded, Runtime
 from remory_service.store import memories
 from remory_service.store.memories import MemoryInfo, Owner

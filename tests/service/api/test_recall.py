@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -11,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from remory_service.api.recall import LEAD
 from remory_service.identity import make_key
-from remory_service.recall import LEAD
 from tests.language.test_endpoint import Peer, Reply, Request
 from tests.service.conftest import GREEDY, Server, StartServer
 
@@ -341,6 +342,32 @@ def test_what_a_model_refuses_hides_nothing_else(start_server: StartServer) -> N
             for _ in range(2):
                 found = texts(ask(client, "Which port?", handle, handle=True))
                 assert any("9317" in text for text in found) and not any("heron" in text for text in found)
+
+
+def test_a_model_that_was_away_finds_all_when_it_is_back(start_server: StartServer) -> None:
+    away = threading.Event()
+
+    def answer(request: Request) -> Reply:
+        if away.is_set():
+            return Reply({}, 500)
+        sent = request.body["input"]
+        return Reply(
+            {"data": [{"index": at, "embedding": [1.0, float("port" in text)]} for at, text in enumerate(sent)]}
+        )
+
+    with closing(Peer(answer)) as peer:
+        peer.start()
+        server = start_server("--embedder-url", peer.url, "--embedder-model", "away")
+        with server.client() as client:
+            away.set()
+            said = [{"role": "user", "content": f"Port {n} is {n}. {'word ' * 40}"} for n in range(5)]
+            handle = compact(client, said)["handle"]
+            body = {"input_ids": [5, 6], "remory": {"handle": handle}, "recall": {"handle": True, "query": "port"}}
+            for _ in range(2):
+                assert client.post("/generate", json=body).status_code == 502
+            away.clear()
+            found = texts(ask(client, "port", handle, handle=True, max_tokens=1500))
+            assert all(any(f"Port {n} is" in text for text in found) for n in range(5))
 
 
 def test_the_kept_history_can_be_read_back(client: httpx.Client) -> None:
