@@ -54,6 +54,7 @@ from remory_service.texts import Texts
 _OPEN_ENDPOINTS = {"operations.health", "operations.ready", "operations.openapi", "inspector.page"}
 _ARRAY_ENDPOINTS = {"chats.add_messages"}
 # Where every field may be left out, so may the body.
+_PARAMETER = re.compile(r"<(\w+)>")
 _NO_BODY_ENDPOINTS = {"chats.make_chat", "chats.create_memory"}
 _DESCRIPTION = (
     'Memory for language-model agents. Errors of the native routes are `{"detail": …}`, those of the scoped memory '
@@ -132,13 +133,17 @@ class RemoryApp(OpenAPI):
 
     def generate_spec_json(self) -> None:
         """The document, without the answer to a failed validation that flask-openapi3 adds to every route: each group
-        names its own.
+        names its own. It takes every body for one that must be sent, too.
         """
         super().generate_spec_json()
         for operations_of_path in self.spec_json["paths"].values():
             for operation in operations_of_path.values():
                 if _is_added(operation["responses"].get(str(self.validation_error_status), {})):
                     del operation["responses"][str(self.validation_error_status)]
+        for rule in self.url_map.iter_rules():
+            if rule.endpoint in _NO_BODY_ENDPOINTS:
+                path = _PARAMETER.sub(r"{\1}", rule.rule)
+                self.spec_json["paths"][path]["post"]["requestBody"]["required"] = False
 
 
 def create_app(config: Config, runtime: Runtime | None = None, clock: Callable[[], int] = now_ms) -> RemoryApp:

@@ -476,3 +476,6 @@ def test_nothing_is_a_body_too_but_not_from_another_page(routes: Routes) -> None
     assert (status, answer["statusCode"]) == (400, 400)
     assert routes.call("POST", "chats", {}, Origin="https://elsewhere.example")[0] == 200
     assert len(routes("GET", "chats", Accept="application/json")) == 2
+    document = routes.client.get("/openapi.json").json["paths"]
+    for path, required in (("chats", False), ("chats/{chat_id}/memories", False), ("chats/{chat_id}/messages", True)):
+        assert document[f"/api/{path}"]["post"]["requestBody"]["required"] is required
