@@ -32,6 +32,13 @@ class PointerSection(_Section):
     vocabulary: Size
 
 
+class SalienceSection(_Section):
+    """What chooses the tokens that rows start from; `reach`: neighbours on each side that a token's score sees."""
+
+    channels: Size
+    reach: Size
+
+
 class CompressorSection(_Section):
     target_hidden_size: Size
     hidden_size: Size
@@ -50,6 +57,7 @@ class CompressorSection(_Section):
     rms_norm_eps: _Number = 1e-6
     rope_theta: _Number = 1e7
     base: str | None = None
+    salience: SalienceSection | None = None
     pointer: PointerSection | None = None
     trained: bool | None = None
 
@@ -164,7 +172,7 @@ class CheckpointConfig(_Section):
     def geometry(self) -> Geometry:
         """The network's flat geometry. Raises InvalidInput when the sizes do not fit each other."""
         compressor = self.compressor
-        pointer = compressor.pointer
+        pointer, salience = compressor.pointer, compressor.salience
         return Geometry(
             hidden_size=compressor.hidden_size,
             num_attention_heads=compressor.num_attention_heads,
@@ -184,6 +192,8 @@ class CheckpointConfig(_Section):
             pointer_heads=pointer.heads if pointer else 0,
             pointer_head_dim=pointer.head_dim if pointer else 0,
             vocabulary=pointer.vocabulary if pointer else 0,
+            salience_channels=salience.channels if salience else 0,
+            salience_reach=salience.reach if salience else 0,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from remory.errors import InvalidInput
 
-TAIL = "tail"
+TAIL, SALIENT = "tail", "salient"
 # Far beyond any actor; a damaged configuration must not make the reader list millions of tensors or positions.
 _LARGEST_SIZE = 1 << 24
 _MOST_LAYERS = 1 << 10
@@ -21,8 +21,10 @@ class Geometry:
     hidden_size: width D of the actor and of the network. layers_captured: L, actor layers whose states make up a
     feature. block_tokens: source tokens to a block. compression_ratio: source tokens to a slot. local_window: tokens;
     a slot reads what lies strictly nearer to its anchor than half of it. max_depth: rows of the depth table.
-    base: None, or "tail" to start each row from one of the block's last embeddings. pointer_heads, pointer_head_dim
-    and vocabulary (entries of its table of inverse document frequencies) are all 0 without a pointer.
+    base: None, "tail" to start each row from one of the block's last embeddings, or "salient" to start it from one of
+    those that the network scores highest: then salience_channels and salience_reach (neighbours on each side that a
+    token's score sees) are given, else 0. pointer_heads, pointer_head_dim and vocabulary (entries of its table of
+    inverse document frequencies) are all 0 without a pointer.
 
     Raises InvalidInput when the sizes do not fit each other.
     """
@@ -45,11 +47,14 @@ class Geometry:
     pointer_heads: int = 0
     pointer_head_dim: int = 0
     vocabulary: int = 0
+    salience_channels: int = 0
+    salience_reach: int = 0
 
     def __post_init__(self) -> None:
         self._check_types()
         self._check_sizes()
         self._check_pointer()
+        self._check_salience()
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Geometry:
@@ -95,8 +100,10 @@ class Geometry:
         if self.summary_conditioned:
             for layer in range(self.num_hidden_layers - 1):
                 shapes |= self._summary_attention_shapes(f"summary_attention.{layer}")
-        if self.base == TAIL:
+        if self.base is not None:
             shapes["base_gate"] = (1,)
+        if self.base == SALIENT:
+            shapes |= self._salience_shapes()
         if self.pointer_heads:
             shapes |= self._pointer_shapes()
         return shapes
@@ -134,6 +141,16 @@ class Geometry:
             f"{attention}.o_proj.weight": (width, queries),
         }
 
+    def _salience_shapes(self) -> dict[str, tuple[int, ...]]:
+        width, channels = self.hidden_size, self.salience_channels
+        return {
+            "salience.source.weight": (channels, width),
+            "salience.lexical.weight": (channels, width),
+            "salience.taps": (2 * self.salience_reach + 1, channels),
+            "salience.mix.weight": (channels, channels),
+            "salience.score": (channels,),
+        }
+
     def _pointer_shapes(self) -> dict[str, tuple[int, ...]]:
         width, heads = self.hidden_size, self.pointer_heads
         return {
@@ -161,7 +178,7 @@ class Geometry:
                 raise InvalidInput(f"{field.name} must be {words}, got {value!r}")
 
     def _check_sizes(self) -> None:
-        optional = {"pointer_heads", "pointer_head_dim", "vocabulary"}
+        optional = {"pointer_heads", "pointer_head_dim", "vocabulary", "salience_channels", "salience_reach"}
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type in ("int", "float") and field.name not in optional and not 0 < value < float("inf"):
@@ -180,12 +197,29 @@ class Geometry:
             raise InvalidInput(f"head_dim must be even to be rotated, got {self.head_dim}")
         if self.compression_ratio > self.block_tokens:
             raise InvalidInput(f"compression_ratio {self.compression_ratio} exceeds block_tokens {self.block_tokens}")
-        if self.base not in (None, TAIL):
-            raise InvalidInput(f"base must be null or {TAIL!r}, got {self.base!r}")
+        if self.base not in (None, TAIL, SALIENT):
+            raise InvalidInput(f"base must be null, {TAIL!r} or {SALIENT!r}, got {self.base!r}")
 
     def _check_pointer(self) -> None:
         sizes = (self.pointer_heads, self.pointer_head_dim, self.vocabulary)
         if any(sizes) and min(sizes) < 1:
             raise InvalidInput(
                 f"a pointer needs pointer_heads, pointer_head_dim and vocabulary of at least 1, got {sizes}"
+            )
+
+    def _check_salience(self) -> None:
+        sizes = (self.salience_channels, self.salience_reach)
+        if self.base != SALIENT:
+            if any(sizes):
+                raise InvalidInput(f"salience_channels and salience_reach belong to base {SALIENT!r}, got {sizes}")
+            return
+        if min(sizes) < 1:
+            raise InvalidInput(
+                f"base {SALIENT!r} needs salience_channels and salience_reach of at least 1, got {sizes}"
+            )
+        # Slots sit where the kept tokens are, so a window around an even grid of anchors has no meaning.
+        if self.local_window < 2 * self.block_tokens:
+            raise InvalidInput(
+                f"base {SALIENT!r} needs a local_window of at least {2 * self.block_tokens} (twice block_tokens), "
+                f"got {self.local_window}"
             )

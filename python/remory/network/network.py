@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 
 from remory import ops
 from remory.errors import InvalidInput
-from remory.network.geometry import Geometry
-from remory.ops.encode_plain import encode_plain
+from remory.network.geometry import SALIENT, TAIL, Geometry
+from remory.ops.encode_plain import encode_plain, score_salience
 
 # Facts about the actor and the training text, not learned: they are saved but get no gradient.
 _STATISTICS = frozenset({"output_embedding_rms", "pointer.mean", "pointer.idf"})
@@ -31,7 +32,7 @@ class MemoryNetwork(nn.Module):
 
     Initialisation is seeded and the same on every device: matrices normal with deviation 0.02, norm weights 1,
     summary gates `summary_gate_init`, the base gate 0, the pointer's values 0.35 of the identity, its idf scale 0.3
-    and group bonus 2, its statistics 0. On the meta device nothing is initialised.
+    and group bonus 2, its statistics 0, the taps of a token's own place 1 more than drawn. On the meta device nothing is initialised.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class MemoryNetwork(nn.Module):
         input_depths: Tensor,
         embeddings: Tensor | None = None,
         token_ids: Tensor | None = None,
+        kept: Tensor | None = None,
     ) -> Tensor:
         """Rows [B, n, D] of B blocks, in the network's dtype.
 
@@ -92,7 +94,9 @@ class MemoryNetwork(nn.Module):
         input_depths [B] int64. summary [S, D], the actor's final normalised states of the summary, for all blocks
         alike; given exactly when the network is conditioned on one. embeddings [B, T, D], the source tokens' input
         embeddings (for a merge the children's rows), needed with a base or a pointer. token_ids [B, T] int64, needed
-        with a pointer; -1 stands for a row, whose inverse document frequency counts as 0.
+        with a pointer; -1 stands for a row, whose inverse document frequency counts as 0. kept [B, n] int64, ascending:
+        the tokens that rows start from in place of those that a network with base "salient" would choose; in plain
+        torch only.
 
         Runs in the compiled op where there is one for the device and dtype, but in plain torch when gradients are
         enabled and there is anything to differentiate. Raises InvalidInput when a shape or a number does not fit, and,
@@ -106,7 +110,9 @@ class MemoryNetwork(nn.Module):
         inputs = [x for x in (features, summary, embeddings, *tensors) if x is not None]
         differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
         # The op itself turns to the plain definition for gradients and for devices without a kernel.
-        run = ops.encode if self.dtype in _KERNEL_DTYPES else encode_plain
+        run: Callable[..., Tensor] = ops.encode if self.dtype in _KERNEL_DTYPES else encode_plain
+        if kept is not None:
+            run = partial(encode_plain, kept=kept)
         rows = run(
             features.to(self.dtype),
             lengths,
@@ -120,6 +126,17 @@ class MemoryNetwork(nn.Module):
         if not differentiable:
             _check_finite(rows)
         return rows
+
+    def score_salience(self, features: Tensor, lengths: Tensor, embeddings: Tensor) -> Tensor:
+        """[B, T] float32: how much each source token asks to be kept, -inf beyond a block's length; differentiable.
+
+        Arguments as in `encode`. Raises InvalidInput for a network whose base is not "salient".
+        """
+        if self.geometry.base != SALIENT:
+            raise InvalidInput(f"a network with base {self.geometry.base!r} scores no tokens")
+        tensors = list(self._tensors().values())
+        dtype = self.dtype
+        return score_salience(features.to(dtype), lengths, embeddings.to(dtype), tensors, **self._op_arguments())
 
     def _hold(self, name: str, tensor: Tensor) -> None:
         """Register a tensor under its dotted name, making the containers on the way."""
@@ -152,7 +169,8 @@ class MemoryNetwork(nn.Module):
             "eps": geometry.rms_norm_eps,
             "theta": geometry.rope_theta,
             "summary_conditioned": geometry.summary_conditioned,
-            "tail": geometry.base is not None,
+            "tail": geometry.base == TAIL,
+            "salient": geometry.base == SALIENT,
             "pointer_heads": geometry.pointer_heads,
             "pointer_head_dim": geometry.pointer_head_dim,
         }
@@ -174,6 +192,9 @@ class MemoryNetwork(nn.Module):
                 tensor.fill_(constants[name])
             elif name == "pointer.value":
                 tensor.copy_(_INITIAL_COPY * torch.eye(tensor.shape[-1]))
+            elif name == "salience.taps":
+                tensor.copy_(_INITIAL_DEVIATION * torch.randn(tensor.shape, generator=generator))
+                tensor[self.geometry.salience_reach] += 1.0
             elif name.endswith("norm.weight"):
                 tensor.fill_(1.0)
             elif name.endswith(".gate"):

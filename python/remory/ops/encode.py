@@ -28,6 +28,7 @@ def encode(
     theta: float,
     summary_conditioned: bool,
     tail: bool,
+    salient: bool,
     pointer_heads: int,
     pointer_head_dim: int,
     embeddings: Tensor | None = None,
@@ -42,7 +43,7 @@ def encode(
     block's length may be anything and changes nothing. lengths [B] int64. summary [S, D] conditions all blocks alike;
     it is given exactly when `summary_conditioned`. input_depths [B] int64: rows of the depth table (0 for raw tokens).
     weights: in the order of `Geometry.tensor_shapes()`. embeddings [B, T, D], the source's input embeddings, are needed
-    by `tail` and by a pointer; idf [B, T] by a pointer (`pointer_heads` > 0).
+    by `tail`, by `salient` and by a pointer; idf [B, T] by a pointer (`pointer_heads` > 0).
 
     heads, kv_heads, head_dim, layers, eps (of all norms) and theta (of the rotations) are the network's; block, ratio
     and window place the slots as in `slot_attention`. The definition is `encode_plain`.
@@ -67,6 +68,7 @@ def encode(
         theta,
         summary_conditioned,
         tail,
+        salient,
         pointer_heads,
         pointer_head_dim,
         embeddings,
@@ -92,6 +94,7 @@ def _(
     theta: float,
     summary_conditioned: bool,
     tail: bool,
+    salient: bool,
     pointer_heads: int,
     pointer_head_dim: int,
     embeddings: Tensor | None = None,

@@ -55,6 +55,17 @@ class _Pointer:
 
 
 @dataclass(frozen=True)
+class _Salience:
+    """What chooses the tokens that rows start from: projections [C, D], taps [2K+1, C], mix [C, C], score [C]."""
+
+    source: Tensor
+    lexical: Tensor
+    taps: Tensor
+    mix: Tensor
+    score: Tensor
+
+
+@dataclass(frozen=True)
 class _Weights:
     fc: Tensor
     hidden_norm: Tensor
@@ -65,6 +76,7 @@ class _Weights:
     layers: list[_Layer]
     summary: list[_SummaryAttention]
     base_gate: Tensor | None
+    salience: _Salience | None
     pointer: _Pointer | None
 
 
@@ -118,29 +130,32 @@ def encode_plain(
     theta: float,
     summary_conditioned: bool,
     tail: bool,
+    salient: bool,
     pointer_heads: int,
     pointer_head_dim: int,
     embeddings: Tensor | None = None,
     idf: Tensor | None = None,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """Rows [B, n, D] of B blocks, n = ceil(block / ratio), in the dtype of the weights.
 
     features [B, T, L*D]: block b has `lengths[b]` source tokens, 1 to T, and T is at most `block`; what lies beyond a
     block's length is never used. lengths and input_depths [B] int64. summary [S, D] conditions all blocks alike and
     is given exactly when `summary_conditioned`. weights: in the order of `Geometry.tensor_shapes()`. embeddings
-    [B, T, D] are needed by `tail` and by a pointer, idf [B, T] by a pointer only (`pointer_heads` > 0).
+    [B, T, D] are needed by `tail`, by `salient` and by a pointer, idf [B, T] by a pointer only (`pointer_heads` > 0).
 
-    A slot in whose window no source token lies takes nothing from the pointer. Raises ValueError when an input that
-    the network needs is absent.
+    A slot in whose window no source token lies takes nothing from the pointer. With `salient` the slots sit at the
+    tokens that `keep` chooses, or at `kept` [B, n] int64 (ascending, below the block's length) where it is given.
+    Raises ValueError when an input that the network needs is absent.
     """
     if summary_conditioned and summary is None:
         raise ValueError("a summary-conditioned network needs the summary's states")
-    if (tail or pointer_heads) and embeddings is None:
+    if (tail or salient or pointer_heads) and embeddings is None:
         raise ValueError("a network with a base or a pointer needs the source tokens' embeddings")
     if pointer_heads and idf is None:
         raise ValueError("a network with a pointer needs the source tokens' inverse document frequencies")
 
-    w = _name_weights(weights, layers, summary_conditioned, tail, pointer_heads > 0)
+    w = _name_weights(weights, layers, summary_conditioned, tail, salient, pointer_heads > 0)
     dtype = w.fc.dtype
     slots = _Slots(block, ratio, features.device)
     tokens = torch.arange(features.shape[1], device=features.device)
@@ -159,6 +174,15 @@ def encode_plain(
     positions = torch.cat([tokens, slots.positions])
     rope = _rotation(positions, head_dim, theta)
     slot_rope = _rotation(slots.positions, head_dim, theta)
+    groups = slots.holds(len(tokens)).expand(len(lengths), -1, -1)
+    if w.salience is not None and embeddings is not None:
+        embeddings = torch.where(valid[..., None], embeddings, 0)
+        if kept is None:
+            kept = keep(_salience(source, embeddings, valid, w.salience, w.rms), lengths, len(slots.first))
+        hidden = hidden + source.gather(1, kept[..., None].expand(-1, -1, source.shape[2]))
+        positions = torch.cat([tokens.expand(len(lengths), -1), kept], dim=1)
+        rope, slot_rope = _rotation(positions, head_dim, theta), _rotation(kept, head_dim, theta)
+        groups = _following(kept, lengths, len(tokens))
 
     for index, layer in enumerate(w.layers):
         x = _rms_norm(hidden, layer.input_norm, eps)
@@ -183,20 +207,58 @@ def encode_plain(
 
     state = _rms_norm(hidden, w.norm, eps)
     rows = state.float() * w.rms.float()
-    if embeddings is None or not (tail or pointer_heads):
+    if embeddings is None or not (tail or salient or pointer_heads):
         return rows.to(dtype)
 
     if w.base_gate is not None:
-        rows = _tail(embeddings, lengths, len(slots.first)).float() + w.base_gate.float() * rows
+        first = _tail(lengths, len(slots.first)) if kept is None else kept
+        base = embeddings.gather(1, first[..., None].expand(-1, -1, embeddings.shape[2]))
+        rows = base.float() + w.base_gate.float() * rows
     if w.pointer is not None and idf is not None:
         embeddings = torch.where(valid[..., None], embeddings, 0)
         shape = (pointer_heads, pointer_head_dim)
-        groups = slots.holds(len(tokens))
         rows = rows + _point(state, source, w.pointer, shape, embeddings, idf, source_visible, groups)
     return (_normalise(rows, eps) * w.rms.float()).to(dtype)
 
 
-def _name_weights(weights: Sequence[Tensor], layers: int, summarised: bool, tail: bool, pointer: bool) -> _Weights:
+def score_salience(
+    features: Tensor,
+    lengths: Tensor,
+    embeddings: Tensor,
+    weights: Sequence[Tensor],
+    *,
+    layers: int,
+    eps: float,
+    summary_conditioned: bool,
+    pointer_heads: int,
+    **_: object,
+) -> Tensor:
+    """[B, T] float32: how much each source token asks to be kept; -inf beyond a block's length.
+
+    Arguments as in `encode_plain`, of a network with `salient`; the others of its arguments are passed over.
+    """
+    w = _name_weights(weights, layers, summary_conditioned, False, True, pointer_heads > 0)
+    assert w.salience is not None
+    valid = torch.arange(features.shape[1], device=features.device)[None, :] < lengths[:, None]
+    source = _rms_norm(torch.where(valid[..., None], features, 0).to(w.fc.dtype) @ w.fc.T, w.hidden_norm, eps)
+    return _salience(source, torch.where(valid[..., None], embeddings, 0), valid, w.salience, w.rms)
+
+
+def keep(scores: Tensor, lengths: Tensor, slots: int) -> Tensor:
+    """[B, n] int64, ascending: the n tokens of each block with the highest scores [B, T], equal ones the earlier first.
+
+    A block of fewer tokens keeps them all, the first one repeated in front.
+    """
+    order = scores.sort(dim=1, descending=True, stable=True).indices[:, :slots]
+    if order.shape[1] < slots:
+        order = F.pad(order, (0, slots - order.shape[1]))
+    kept = torch.where(torch.arange(slots, device=scores.device) < lengths[:, None], order, 0)
+    return kept.sort(dim=1).values
+
+
+def _name_weights(
+    weights: Sequence[Tensor], layers: int, summarised: bool, tail: bool, salient: bool, pointer: bool
+) -> _Weights:
     """Give the flat list its names; the order is that of `Geometry.tensor_shapes()`."""
     take = iter(weights)
     fc, hidden_norm, mask = next(take), next(take), next(take)
@@ -211,7 +273,8 @@ def _name_weights(weights: Sequence[Tensor], layers: int, summarised: bool, tail
         rms,
         layers=[_take_layer(take) for _ in range(layers)],
         summary=[_take_summary_attention(take) for _ in range(layers - 1)] if summarised else [],
-        base_gate=next(take) if tail else None,
+        base_gate=next(take) if tail or salient else None,
+        salience=_Salience(*(next(take) for _ in range(5))) if salient else None,
         pointer=_Pointer(*(next(take) for _ in range(6))) if pointer else None,
     )
 
@@ -238,9 +301,14 @@ def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def _rotation(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [K, head_dim / 2] in float32 of angles computed in float64."""
+    """Cosines and sines in float32 of angles computed in float64.
+
+    [K, head_dim / 2], or [B, 1, K, head_dim / 2] for positions [B, K] that differ from block to block.
+    """
     exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float64) / head_dim
-    angles = positions.double()[:, None] * theta**-exponents
+    angles = positions.double()[..., None] * theta**-exponents
+    if positions.dim() == 2:
+        angles = angles[:, None]
     return angles.cos().float(), angles.sin().float()
 
 
@@ -282,11 +350,26 @@ def _attend(
     return attended.transpose(1, 2).flatten(2) @ w.o.T
 
 
-def _tail(embeddings: Tensor, lengths: Tensor, slots: int) -> Tensor:
-    """[B, n, D] the embeddings of each block's last n tokens, the first one repeated where there are fewer."""
-    offsets = torch.arange(slots, device=embeddings.device) - slots
-    index = (lengths[:, None] + offsets[None, :]).clamp(min=0)
-    return embeddings.gather(1, index[..., None].expand(-1, -1, embeddings.shape[2]))
+def _tail(lengths: Tensor, slots: int) -> Tensor:
+    """[B, n] each block's last n tokens, the first one repeated where there are fewer."""
+    offsets = torch.arange(slots, device=lengths.device) - slots
+    return (lengths[:, None] + offsets[None, :]).clamp(min=0)
+
+
+def _salience(source: Tensor, embeddings: Tensor, valid: Tensor, w: _Salience, rms: Tensor) -> Tensor:
+    """[B, T] float32: two layers over each token and its K neighbours on both sides; -inf where not valid."""
+    channels = source @ w.source.T + (embeddings.float() / rms.float()).to(source.dtype) @ w.lexical.T
+    channels = torch.where(valid[..., None], channels, 0)
+    near = F.conv1d(channels.mT, w.taps.T[:, None], padding=len(w.taps) // 2, groups=channels.shape[2]).mT
+    scores = F.silu(F.silu(near) @ w.mix.T) @ w.score
+    return scores.float().masked_fill(~valid, float("-inf"))
+
+
+def _following(kept: Tensor, lengths: Tensor, tokens: int) -> Tensor:
+    """[B, n, T] whether a token belongs to a slot's own group: the kept token and what follows it up to the next."""
+    ends = torch.cat([kept[:, 1:], lengths[:, None]], dim=1)
+    place = torch.arange(tokens, device=kept.device)
+    return (place >= kept[..., None]) & (place < ends[..., None])
 
 
 def _point(
@@ -304,7 +387,7 @@ def _point(
     q, k = _split_heads(state @ w.q.T, heads), _split_heads(source @ w.k.T, heads)
     scores = (q @ k.transpose(2, 3)).float() * head_dim**-0.5
     scores = scores + w.idf_scale.float()[None, :, None, None] * idf.float()[:, None, None, :]
-    scores = scores + w.group_bonus.float()[None, :, None, None] * groups
+    scores = scores + w.group_bonus.float()[None, :, None, None] * groups[:, None]
     # The lowest finite score instead of -inf: a slot that sees nothing gets a finite softmax, which the mask zeroes.
     scores = scores.masked_fill(~visible[:, None], torch.finfo(torch.float32).min)
     share = scores.softmax(dim=-1) * visible[:, None]

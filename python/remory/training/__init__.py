@@ -1,0 +1,1 @@
+"""Training a memory network for an actor: data, selection labels, curriculum, checkpoints that resume."""
