@@ -163,7 +163,8 @@ def encode_case(name: str, blocks: int, geometry: Geometry, dtype: torch.dtype) 
         "eps": g.rms_norm_eps,
         "theta": g.rope_theta,
         "summary_conditioned": g.summary_conditioned,
-        "tail": g.base is not None,
+        "tail": g.base == "tail",
+        "salient": g.base == "salient",
         "pointer_heads": g.pointer_heads,
         "pointer_head_dim": g.pointer_head_dim,
         "embeddings": torch.randn(blocks, tokens, g.hidden_size).to(dtype) if g.reads_embeddings else None,
@@ -217,6 +218,16 @@ def cases() -> Iterator[Case]:
         yield encode_case("4 layers, summary, wide window", 4, conditioned, dtype)
         pointing = small_network(base="tail", pointer_heads=3, pointer_head_dim=64, vocabulary=100)
         yield encode_case("2 layers, tail and pointer", 4, pointing, dtype)
+        choosing = small_network(
+            base="salient",
+            local_window=2048,
+            salience_channels=256,
+            salience_reach=12,
+            pointer_heads=3,
+            pointer_head_dim=64,
+            vocabulary=100,
+        )
+        yield encode_case("2 layers, salient and pointer", 4, choosing, dtype)
 
 
 def name_of(dtype: torch.dtype) -> str:

@@ -92,6 +92,18 @@ SummaryWeights read_summary(WeightReader& reader, const std::string& prefix) {
   return summary;
 }
 
+SalienceWeights read_salience(Arguments& arguments, WeightReader& reader) {
+  SalienceWeights salience;
+  salience.source = reader.matrix("salience.source.weight", {"C", "D"});
+  salience.lexical = reader.matrix("salience.lexical.weight", {"C", "D"});
+  salience.taps = reader.vector("salience.taps", {"taps", "C"});
+  if (arguments["taps"] % 2 == 0)
+    arguments.fail("salience.taps [taps, C] holds ", arguments["taps"], " taps, expected an odd number");
+  salience.mix = torch::stable::to(reader.matrix("salience.mix.weight", {"C", "C"}), ScalarType::Float);
+  salience.score = reader.vector("salience.score", {"C"});
+  return salience;
+}
+
 PointerWeights read_pointer(WeightReader& reader) {
   PointerWeights pointer;
   pointer.q = reader.matrix("pointer.q_proj.weight", {"Hp*dp", "D"});
@@ -104,7 +116,7 @@ PointerWeights read_pointer(WeightReader& reader) {
   return pointer;
 }
 
-EncodeWeights read_weights(WeightReader& reader, const Geometry& geometry) {
+EncodeWeights read_weights(Arguments& arguments, WeightReader& reader, const Geometry& geometry) {
   EncodeWeights weights;
   weights.fc = reader.matrix("fc.weight", {"D", "L*D"});
   weights.hidden_norm = reader.vector("hidden_norm.weight", {"D"});
@@ -120,7 +132,8 @@ EncodeWeights read_weights(WeightReader& reader, const Geometry& geometry) {
   for (int64_t layer = 0; geometry.summary_conditioned && layer + 1 < geometry.layers; ++layer) {
     weights.summary.push_back(read_summary(reader, "summary_attention." + std::to_string(layer) + "."));
   }
-  if (geometry.tail) weights.base_gate = reader.vector("base_gate", {"1"});
+  if (geometry.tail || geometry.salient) weights.base_gate = reader.vector("base_gate", {"1"});
+  if (geometry.salient) weights.salience = read_salience(arguments, reader);
   if (geometry.pointer_heads > 0) weights.pointer = read_pointer(reader);
   reader.finish();
   return weights;
@@ -136,6 +149,7 @@ void check_geometry(Arguments& arguments, const Geometry& geometry) {
     arguments.fail("head_dim is ", geometry.head_dim, ", expected a positive even number");
   if (!(geometry.theta > 0)) arguments.fail("theta is ", geometry.theta, ", expected a positive number");
   if (!(geometry.eps >= 0)) arguments.fail("eps is ", geometry.eps, ", expected at least 0");
+  if (geometry.tail && geometry.salient) arguments.fail("tail and salient exclude each other");
   arguments.at_least("pointer_heads", geometry.pointer_heads, 0);
   if (geometry.pointer_heads > 0) arguments.at_least("pointer_head_dim", geometry.pointer_head_dim, 1);
   check_slots(arguments, geometry.slots);
@@ -157,8 +171,8 @@ void check_optional_inputs(Arguments& arguments, const EncodeInputs& inputs, con
                  "when summary_conditioned");
   if (inputs.summary && !geometry.summary_conditioned)
     arguments.fail("a summary is given, but the geometry is not summary_conditioned");
-  check_presence(arguments, "embeddings", inputs.embeddings.has_value(), geometry.tail || points,
-                 "with a tail or a pointer");
+  check_presence(arguments, "embeddings", inputs.embeddings.has_value(),
+                 geometry.tail || geometry.salient || points, "with tail, with salient or with a pointer");
   check_presence(arguments, "idf", inputs.idf.has_value(), points, "with a pointer");
 
   const ScalarType type = inputs.features.scalar_type();
@@ -194,8 +208,9 @@ class Forward {
 
   Tensor run() {
     read_source();
+    keep_tokens();
     make_rotations();
-    kernels_.start(weights_, inputs_.input_depths, slots(), h_);
+    start();
     for (int64_t layer = 0; layer < geometry_.layers; ++layer) {
       const bool last = layer + 1 == geometry_.layers;
       attend(weights_.layers[layer], last);
@@ -233,11 +248,42 @@ class Forward {
     kernels_.rms_norm(source_, &weights_.hidden_norm, nullptr, geometry_.eps, source_);
   }
 
+  // The tokens that rows start from, where there is a base.
+  void keep_tokens() {
+    if (!weights_.base_gate) return;
+    kept_ = make({blocks_, slots()}, ScalarType::Long);
+    if (weights_.salience) {
+      kernels_.keep_best(mix_channels(*weights_.salience), weights_.salience->score, inputs_.lengths, *kept_);
+    } else {
+      kernels_.keep_last(inputs_.lengths, *kept_);
+    }
+  }
+
+  // [B*T, C] float32: the channels of each token and its neighbours, mixed with each other.
+  Tensor mix_channels(const SalienceWeights& weights) const {
+    const Tensor embeddings = torch::stable::reshape(*inputs_.embeddings, {blocks_ * tokens_, width_});
+    const Tensor near = make({blocks_ * tokens_, weights.source.size(0)}, ScalarType::Float);
+    kernels_.mix_neighbours(project(source_, weights.source), project(embeddings, weights.lexical), weights_.output_rms,
+                            weights.taps, inputs_.lengths, near);
+    return project(near, weights.mix);
+  }
+
+  // The kept tokens where the slots sit at them; null where each has its own place.
+  const Tensor* places() const { return weights_.salience ? &*kept_ : nullptr; }
+
   void make_rotations() {
-    Tensor rotations = make({tokens_ + slots(), geometry_.head_dim}, ScalarType::Float);
-    kernels_.rotations(geometry_.slots, geometry_.theta, rotations);
+    const int64_t rotated = places() ? blocks_ * slots() : slots();
+    Tensor rotations = make({tokens_ + rotated, geometry_.head_dim}, ScalarType::Float);
+    kernels_.rotations(geometry_.slots, places(), geometry_.theta, rotations);
     token_rotations_ = torch::stable::narrow(rotations, 0, 0, tokens_);
-    slot_rotations_ = torch::stable::narrow(rotations, 0, tokens_, slots());
+    slot_rotations_ = torch::stable::narrow(rotations, 0, tokens_, rotated);
+  }
+
+  void start() {
+    kernels_.start(weights_, inputs_.input_depths, slots(), h_);
+    if (!places()) return;
+    const Tensor source = view(source_, {blocks_, tokens_, width_});
+    kernels_.add_kept(source, *kept_, nullptr, view(h_, {blocks_, slots(), width_}));
   }
 
   Tensor queries(const Tensor& x, const AttentionWeights& weights, const Tensor* rotations) const {
@@ -309,7 +355,7 @@ class Forward {
     kernels_.rms_norm(h_, &weights_.norm, &weights_.output_rms, geometry_.eps, flat);
     if (plain) return rows;
 
-    if (weights_.base_gate) kernels_.add_tail(*inputs_.embeddings, inputs_.lengths, *weights_.base_gate, rows);
+    if (weights_.base_gate) kernels_.add_kept(*inputs_.embeddings, *kept_, &*weights_.base_gate, rows);
     if (weights_.pointer) add_pointer(*weights_.pointer, flat);
     const Tensor out = make({blocks_, slots(), width_}, type_);
     kernels_.rms_norm(flat, nullptr, &weights_.output_rms, geometry_.eps, view(out, {h_.size(0), width_}));
@@ -321,7 +367,7 @@ class Forward {
     const Tensor queries = split_heads(project(normed(h_, weights_.norm), weights.q), blocks_, heads);
     const Tensor keys = split_heads(project(source_, weights.k), blocks_, heads);
     Tensor copied = make({blocks_, slots(), heads, width_}, type_);
-    kernels_.point(queries, keys, inputs_, weights, geometry_.slots, copied);
+    kernels_.point(queries, keys, inputs_, weights, geometry_.slots, places(), copied);
     Tensor by_head = view(copied, {h_.size(0), heads, width_});
     Tensor value = weights.value;
     for (int64_t head = 0; head < heads; ++head) {
@@ -338,6 +384,7 @@ class Forward {
   const int64_t blocks_, tokens_, width_;
   Tensor h_;  // [B*n, D] float32
   Tensor source_, token_rotations_, slot_rotations_;
+  std::optional<Tensor> kept_;  // [B, n] int64
 };
 
 }  // namespace
@@ -360,7 +407,7 @@ EncodeWeights check_encode(Arguments& arguments, const EncodeInputs& inputs, con
   arguments.indices("lengths", inputs.lengths, {"B"});
   arguments.indices("input_depths", inputs.input_depths, {"B"});
   WeightReader reader(arguments, weights, inputs.features.scalar_type());
-  EncodeWeights named = read_weights(reader, geometry);
+  EncodeWeights named = read_weights(arguments, reader, geometry);
   check_optional_inputs(arguments, inputs, geometry);
   return named;
 }

@@ -16,7 +16,7 @@ struct Geometry {
   int64_t heads, kv_heads, head_dim, layers;
   Slots slots;
   double eps, theta;
-  bool summary_conditioned, tail;
+  bool summary_conditioned, tail, salient;
   int64_t pointer_heads, pointer_head_dim;
 };
 
@@ -46,6 +46,9 @@ struct SummaryWeights {
 struct PointerWeights {
   Tensor q, k, value, idf_scale, group_bonus, mean;
 };
+struct SalienceWeights {
+  Tensor source, lexical, taps, mix, score;  // mix is a float32 copy too: scores are float32 from the taps on
+};
 struct EncodeWeights {
   Tensor fc, hidden_norm, mask_embedding;
   std::optional<Tensor> depth_embedding;
@@ -53,6 +56,7 @@ struct EncodeWeights {
   std::vector<LayerWeights> layers;
   std::vector<SummaryWeights> summary;
   std::optional<Tensor> base_gate;
+  std::optional<SalienceWeights> salience;
   std::optional<PointerWeights> pointer;
 };
 
@@ -80,10 +84,12 @@ class EncodeKernels {
   virtual void rms_norm(const Tensor& in, const Tensor* weight, const Tensor* scale, double eps,
                         const Tensor& out) const = 0;
 
-  // Row p of out [positions, head_dim] float32: cosines and sines of source token p, behind them those of the slots.
-  virtual void rotations(const Slots& slots, double theta, const Tensor& out) const = 0;
+  // Row p of out [positions, head_dim] float32: cosines and sines of source token p, behind them those of the slots,
+  // n that all blocks share, or B*n at the kept tokens [B, n].
+  virtual void rotations(const Slots& slots, const Tensor* kept, double theta, const Tensor& out) const = 0;
 
-  // Normalises projected [B, K, heads, d] per head and rotates row k by rotations[k], in place.
+  // Normalises projected [B, K, heads, d] per head and rotates, in place: row k by rotations[k], or row k of block b
+  // by rotations[b*K + k] where there are B*K.
   virtual void norm_heads(const Tensor& projected, const Tensor& weight, double eps, const Tensor* rotations,
                           const Tensor* lengths) const = 0;
 
@@ -95,13 +101,26 @@ class EncodeKernels {
   // h += [tanh(gate) *] addends
   virtual void add(const Tensor& h, const Tensor& addends, const Tensor* gate) const = 0;
 
-  // rows [B, n, D] float32 = embedding of the block's i-th last token + gate * rows
-  virtual void add_tail(const Tensor& embeddings, const Tensor& lengths, const Tensor& gate,
-                        const Tensor& rows) const = 0;
+  // kept [B, n] int64: each block's last n tokens, the first one repeated in front where there are fewer.
+  virtual void keep_last(const Tensor& lengths, const Tensor& kept) const = 0;
 
-  // out [B, n, Hp, D]: what each slot and head copies from the embeddings; queries and keys [B, n or T, Hp, dp].
+  // out [B*T, C] float32 = silu of the taps over x = source + lexical / output_rms, both [B*T, C]; tokens outside a
+  // block or behind its length count as zeros.
+  virtual void mix_neighbours(const Tensor& source, const Tensor& lexical, const Tensor& output_rms, const Tensor& taps,
+                              const Tensor& lengths, const Tensor& out) const = 0;
+
+  // kept [B, n] int64, ascending: the tokens with the highest score · silu(mixed [B*T, C] float32), of equal ones the
+  // earlier, and NaN above all; the first token repeated in front where there are fewer than n.
+  virtual void keep_best(const Tensor& mixed, const Tensor& score, const Tensor& lengths, const Tensor& kept) const = 0;
+
+  // rows [B, n, D] float32 = tokens [B, T, D] at kept [B, n] + [gate *] rows
+  virtual void add_kept(const Tensor& tokens, const Tensor& kept, const Tensor* gate, const Tensor& rows) const = 0;
+
+  // out [B, n, Hp, D]: what each slot and head copies from the embeddings; queries and keys [B, n or T, Hp, dp]. A
+  // slot's own group are the slots' tokens, or with kept [B, n] the kept token and what follows it up to the next one.
   virtual void point(const Tensor& queries, const Tensor& keys, const EncodeInputs& inputs,
-                     const PointerWeights& weights, const Slots& slots, const Tensor& out) const = 0;
+                     const PointerWeights& weights, const Slots& slots, const Tensor* kept,
+                     const Tensor& out) const = 0;
 };
 
 // Slots of at least one token each; binds n.

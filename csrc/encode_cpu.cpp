@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "cpu/attention.h"
 #include "cpu/pointer.h"
 #include "cpu/pointwise.h"
+#include "cpu/salience.h"
 #include "cpu_tensors.h"
 
 namespace remory {
@@ -13,9 +15,9 @@ namespace {
 
 const float* floats(const Tensor& tensor) { return tensor.const_data_ptr<float>(); }
 
-const int64_t* lengths_of(const std::optional<Tensor>& lengths) {
-  return lengths ? lengths->const_data_ptr<int64_t>() : nullptr;
-}
+const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
+
+const int64_t* lengths_of(const std::optional<Tensor>& lengths) { return lengths ? integers(*lengths) : nullptr; }
 
 cpu::ConstHeads shared_heads(const std::optional<Tensor>& tensor) {
   if (!tensor) return {nullptr, 0, 0, 0};
@@ -31,7 +33,7 @@ void CpuEncodeKernels::start(const EncodeWeights& weights, const Tensor& input_d
   const int64_t width = h.size(1);
   const float* mask = floats(weights.mask_embedding);
   const float* depth_table = weights.depth_embedding ? floats(*weights.depth_embedding) : nullptr;
-  const int64_t* depths = input_depths.const_data_ptr<int64_t>();
+  const int64_t* depths = integers(input_depths);
   float* states = h.mutable_data_ptr<float>();
   cpu::for_rows(h.size(0), width, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -48,12 +50,14 @@ void CpuEncodeKernels::rms_norm(const Tensor& in, const Tensor* weight, const Te
   cpu::for_rows(in.size(0), in.size(1), [&](int64_t begin, int64_t end) { cpu::rms_norm(norm, begin, end); });
 }
 
-void CpuEncodeKernels::rotations(const Slots& slots, double theta, const Tensor& out) const {
-  const int64_t head_dim = out.size(1), tokens = out.size(0) - slots.count();
+void CpuEncodeKernels::rotations(const Slots& slots, const Tensor* kept, double theta, const Tensor& out) const {
+  const int64_t head_dim = out.size(1), tokens = out.size(0) - (kept ? kept->numel() : slots.count());
+  const int64_t* places = kept ? integers(*kept) : nullptr;
   float* table = out.mutable_data_ptr<float>();
   cpu::for_rows(out.size(0), head_dim, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t position = r < tokens ? r : slots.position(r - tokens);
+      const int64_t slot = r - tokens;
+      const int64_t position = slot < 0 ? r : places ? places[slot] : slots.position(slot);
       cpu::rotation(position, theta, head_dim, table + r * head_dim);
     }
   });
@@ -65,7 +69,8 @@ void CpuEncodeKernels::norm_heads(const Tensor& projected, const Tensor& weight,
   const cpu::HeadNorm norm{{projected.mutable_data_ptr(), cpu::element_type(projected), heads * head_dim},
                            floats(weight),
                            rotations ? floats(*rotations) : nullptr,
-                           lengths ? lengths->const_data_ptr<int64_t>() : nullptr,
+                           lengths ? integers(*lengths) : nullptr,
+                           rotations ? rotations->size(0) : per_block,
                            per_block,
                            heads,
                            head_dim,
@@ -113,21 +118,55 @@ void CpuEncodeKernels::add(const Tensor& h, const Tensor& addends, const Tensor*
                 [&](int64_t begin, int64_t end) { cpu::add_scaled(sums, added, scale, width, begin, end); });
 }
 
-void CpuEncodeKernels::add_tail(const Tensor& embeddings, const Tensor& lengths, const Tensor& gate,
+void CpuEncodeKernels::keep_last(const Tensor& lengths, const Tensor& kept) const {
+  cpu::keep_last(integers(lengths), kept.size(1), kept.mutable_data_ptr<int64_t>(), 0, kept.numel());
+}
+
+void CpuEncodeKernels::mix_neighbours(const Tensor& source, const Tensor& lexical, const Tensor& output_rms,
+                                      const Tensor& taps, const Tensor& lengths, const Tensor& out) const {
+  const int64_t rows = out.size(0), channels = out.size(1);
+  if (rows == 0) return;
+  const cpu::Neighbours neighbours{cpu::const_matrix(source),
+                                   cpu::const_matrix(lexical),
+                                   1.0f / *floats(output_rms),
+                                   floats(taps),
+                                   integers(lengths),
+                                   rows / lengths.numel(),
+                                   taps.size(0) / 2,
+                                   channels,
+                                   cpu::matrix(out)};
+  cpu::for_rows(rows, channels, [&](int64_t begin, int64_t end) { cpu::mix_neighbours(neighbours, begin, end); });
+}
+
+void CpuEncodeKernels::keep_best(const Tensor& mixed, const Tensor& score, const Tensor& lengths,
+                                 const Tensor& kept) const {
+  const int64_t rows = mixed.size(0), channels = mixed.size(1), blocks = kept.size(0);
+  if (blocks == 0) return;
+  std::vector<float> scores(rows);
+  cpu::for_rows(rows, channels, [&](int64_t begin, int64_t end) {
+    cpu::score(cpu::const_matrix(mixed), floats(score), scores.data(), channels, begin, end);
+  });
+  const cpu::Selection selection{scores.data(), integers(lengths), rows / blocks, kept.size(1),
+                                 kept.mutable_data_ptr<int64_t>()};
+  torch::stable::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) { cpu::select(selection, begin, end); });
+}
+
+void CpuEncodeKernels::add_kept(const Tensor& tokens, const Tensor& kept, const Tensor* gate,
                                 const Tensor& rows) const {
   const int64_t slots = rows.size(1), width = rows.size(2);
-  const cpu::Tail tail{{embeddings.const_data_ptr(), cpu::element_type(embeddings), embeddings.stride(1)},
-                       embeddings.stride(0),
-                       lengths.const_data_ptr<int64_t>(),
-                       slots,
-                       *floats(gate),
-                       cpu::matrix(rows),
-                       width};
-  cpu::for_rows(rows.size(0) * slots, width, [&](int64_t begin, int64_t end) { cpu::add_tail(tail, begin, end); });
+  const cpu::Kept kernel{{tokens.const_data_ptr(), cpu::element_type(tokens), tokens.stride(1)},
+                         tokens.stride(0),
+                         integers(kept),
+                         slots,
+                         gate ? *floats(*gate) : 1.0f,
+                         cpu::matrix(rows),
+                         width};
+  cpu::for_rows(rows.size(0) * slots, width, [&](int64_t begin, int64_t end) { cpu::add_kept(kernel, begin, end); });
 }
 
 void CpuEncodeKernels::point(const Tensor& queries, const Tensor& keys, const EncodeInputs& inputs,
-                             const PointerWeights& weights, const Slots& slots, const Tensor& out) const {
+                             const PointerWeights& weights, const Slots& slots, const Tensor* kept,
+                             const Tensor& out) const {
   const Tensor& embeddings = *inputs.embeddings;
   const Tensor idf = torch::stable::contiguous(torch::stable::to(*inputs.idf, ScalarType::Float));
   const cpu::Pointer kernel{cpu::element_type(queries),
@@ -139,8 +178,9 @@ void CpuEncodeKernels::point(const Tensor& queries, const Tensor& keys, const En
                             floats(weights.group_bonus),
                             floats(weights.mean),
                             cpu::heads(out),
-                            inputs.lengths.const_data_ptr<int64_t>(),
+                            integers(inputs.lengths),
                             slots,
+                            kept ? integers(*kept) : nullptr,
                             keys.size(1),
                             queries.size(2),
                             queries.size(3),

@@ -123,13 +123,23 @@ Tensor slot_attention_cpu(const Tensor& q, const Tensor& k, const Tensor& v, con
 Tensor encode_cpu(const Tensor& features, const Tensor& lengths, const std::optional<Tensor>& summary,
                   const std::vector<Tensor>& weights, const Tensor& input_depths, int64_t heads, int64_t kv_heads,
                   int64_t head_dim, int64_t layers, int64_t block, int64_t ratio, int64_t window, double eps,
-                  double theta, bool summary_conditioned, bool tail, int64_t pointer_heads, int64_t pointer_head_dim,
-                  const std::optional<Tensor>& embeddings, const std::optional<Tensor>& idf) {
+                  double theta, bool summary_conditioned, bool tail, bool salient, int64_t pointer_heads,
+                  int64_t pointer_head_dim, const std::optional<Tensor>& embeddings,
+                  const std::optional<Tensor>& idf) {
   Arguments arguments("encode");
   const EncodeInputs inputs{features, lengths, summary, input_depths, embeddings, idf};
-  const Geometry geometry{
-      heads, kv_heads,      head_dim,        layers, {block, ratio, window}, eps, theta, summary_conditioned,
-      tail,  pointer_heads, pointer_head_dim};
+  const Geometry geometry{heads,
+                          kv_heads,
+                          head_dim,
+                          layers,
+                          {block, ratio, window},
+                          eps,
+                          theta,
+                          summary_conditioned,
+                          tail,
+                          salient,
+                          pointer_heads,
+                          pointer_head_dim};
   const EncodeWeights named = check_encode(arguments, inputs, weights, geometry);
   arguments.values("lengths", lengths.const_data_ptr<int64_t>(), arguments["B"], 1, arguments["T"]);
   if (summary_conditioned) {
@@ -157,8 +167,8 @@ STABLE_TORCH_LIBRARY(remory, library) {
   library.def(
       "encode(Tensor features, Tensor lengths, Tensor? summary, Tensor[] weights, Tensor input_depths, int heads, "
       "int kv_heads, int head_dim, int layers, int block, int ratio, int window, float eps, float theta, "
-      "bool summary_conditioned, bool tail, int pointer_heads, int pointer_head_dim, Tensor? embeddings=None, "
-      "Tensor? idf=None) -> Tensor");
+      "bool summary_conditioned, bool tail, bool salient, int pointer_heads, int pointer_head_dim, "
+      "Tensor? embeddings=None, Tensor? idf=None) -> Tensor");
   library.def("has_cuda_kernels() -> bool");
 }
 

@@ -63,8 +63,8 @@ class PointingSlot {
       for (int64_t d = 0; d < pointer_.head_dim; ++d) score += query_[d] * load(key[d]);
       scores[t] = score + pointer_.idf_scale[head] * idf[t];
     }
-    const int64_t group_end = std::min(pointer_.slots.stop(slot_), seen_.end);
-    for (int64_t t = std::max(pointer_.slots.first(slot_), seen_.begin); t < group_end; ++t) {
+    const Range group = pointer_.group(block_, slot_);
+    for (int64_t t = std::max(group.begin, seen_.begin); t < std::min(group.end, seen_.end); ++t) {
       scores[t] += pointer_.group_bonus[head];
     }
 

@@ -19,7 +19,15 @@ struct Pointer {
   Heads out;                 // (block, slot, head); zero where a slot sees no token
   const int64_t* lengths;
   Slots slots;
+  const int64_t* kept;  // [blocks, slots] where each slot's own group begins; it ends where the next one does. Or null
   int64_t tokens, heads, head_dim, width;
+
+  // The source tokens of a slot's own group.
+  Range group(int64_t block, int64_t slot) const {
+    if (!kept) return {slots.first(slot), slots.stop(slot)};
+    const int64_t* first = kept + block * slots.count() + slot;
+    return {first[0], slot + 1 < slots.count() ? first[1] : lengths[block]};
+  }
 };
 
 // Computes the slots [begin, end) out of blocks * slots.count().

@@ -76,7 +76,7 @@ void norm_heads(const HeadNorm& norm, int64_t begin, int64_t end) {
       for (int64_t h = 0; h < norm.heads; ++h) {
         auto* head = row<decltype(element)>(norm.projected, r) + h * norm.head_dim;
         if (norm.rotations) {
-          const float* rotation = norm.rotations + position * norm.head_dim;
+          const float* rotation = norm.rotations + r % norm.rotated * norm.head_dim;
           norm_and_rotate(head, norm.weight, rotation, norm.eps, norm.head_dim);
         } else {
           norm_row(head, norm.weight, 1.0f, norm.eps, head, norm.head_dim);
@@ -94,13 +94,7 @@ void swiglu(const Matrix& gate, const ConstMatrix& up, int64_t width, int64_t be
       T* gates = row<T>(gate, r);
       const T* ups = row<T>(up, r);
 #pragma omp simd
-      for (int64_t d = 0; d < width; ++d) {
-        const float value = load(gates[d]);
-        // exp of the negated magnitude never overflows; sigmoid(x) = exp(x) / (1 + exp(x)) for the negative half.
-        const float decay = exponential(value < 0 ? value : -value);
-        const float sigmoid = (value < 0 ? decay : 1.0f) / (1.0f + decay);
-        gates[d] = store<T>(value * sigmoid * load(ups[d]));
-      }
+      for (int64_t d = 0; d < width; ++d) gates[d] = store<T>(silu(load(gates[d])) * load(ups[d]));
     }
   });
 }
@@ -118,16 +112,20 @@ void add_scaled(const Matrix& sums, const ConstMatrix& addends, float scale, int
   });
 }
 
+void keep_last(const int64_t* lengths, int64_t slots, int64_t* kept, int64_t begin, int64_t end) {
+  for (int64_t r = begin; r < end; ++r) {
+    kept[r] = std::max<int64_t>(lengths[r / slots] - slots + r % slots, 0);
+  }
+}
+
 REMORY_CLONES
-void add_tail(const Tail& tail, int64_t begin, int64_t end) {
-  dispatch(tail.embeddings.type, [&](auto element) __attribute__((always_inline)) {
+void add_kept(const Kept& kept, int64_t begin, int64_t end) {
+  dispatch(kept.tokens.type, [&](auto element) __attribute__((always_inline)) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t block = r / tail.slots, slot = r % tail.slots;
-      const int64_t token = std::max<int64_t>(tail.lengths[block] - tail.slots + slot, 0);
-      const auto* embedding = row<decltype(element)>(tail.embeddings, token) + block * tail.block_stride;
-      float* target = row<float>(tail.rows, r);
+      const auto* token = row<decltype(element)>(kept.tokens, kept.indices[r]) + r / kept.slots * kept.block_stride;
+      float* target = row<float>(kept.rows, r);
 #pragma omp simd
-      for (int64_t d = 0; d < tail.width; ++d) target[d] = load(embedding[d]) + tail.gate * target[d];
+      for (int64_t d = 0; d < kept.width; ++d) target[d] = load(token[d]) + kept.gate * target[d];
     }
   });
 }

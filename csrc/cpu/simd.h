@@ -38,6 +38,13 @@ REMORY_INLINE float exponential(float x) {
   return series * scale;
 }
 
+// x * sigmoid(x). exp of the negated magnitude never overflows; for the negative half sigmoid(x) is
+// exp(x) / (1 + exp(x)).
+REMORY_INLINE float silu(float x) {
+  const float decay = exponential(x < 0 ? x : -x);
+  return x * ((x < 0 ? decay : 1.0f) / (1.0f + decay));
+}
+
 // sums[q * stride] += Σ_k weights[q][k] * values[k] over rows [begin, end) of `values`, `Columns` vectors wide.
 template <int Queries, int Columns>
 REMORY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, const float* values,

@@ -89,7 +89,7 @@ class Blocks:
     embeddings: Tensor
     token_ids: Tensor
 
-    def encode(self, network: MemoryNetwork) -> Tensor:
+    def encode(self, network: MemoryNetwork, kept: Tensor | None = None) -> Tensor:
         geometry = network.geometry
         return network.encode(
             self.features,
@@ -98,6 +98,7 @@ class Blocks:
             self.input_depths,
             self.embeddings if geometry.reads_embeddings else None,
             self.token_ids if geometry.pointer_heads else None,
+            kept,
         )
 
 

@@ -50,6 +50,7 @@ CONFIG: dict[str, Any] = {
     },
 }
 NETWORK = {"block_tokens": 48, "base": "tail", "pointer_heads": 2, "pointer_head_dim": 4, "vocabulary": 10}
+SALIENCE = {"base": "salient", "salience_channels": 5, "salience_reach": 2, "local_window": 96}
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -63,6 +64,13 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         del section[key]
     else:
         section[key] = value
+    return config
+
+
+def salient() -> dict[str, Any]:
+    """CONFIG with rows that start from tokens of the network's choice."""
+    config = copy.deepcopy(CONFIG)
+    config["compressor"] |= {"base": "salient", "salience": {"channels": 5, "reach": 2}, "local_window": 96}
     return config
 
 
@@ -117,6 +125,19 @@ class TestRoundTrip:
         first = load_checkpoint(folder)
         save_checkpoint(tmp_path / "b", first.network, first.config)
         assert load_checkpoint(tmp_path / "b").identity("r") == first.identity("r")
+
+    def test_a_salient_network_comes_back_with_what_chooses_its_tokens(
+        self, tmp_path: Path, make_network: Callable[..., MemoryNetwork]
+    ) -> None:
+        network = make_network(**{**NETWORK, **SALIENCE})
+        save_checkpoint(tmp_path / "a", network, salient())
+        checkpoint = load_checkpoint(tmp_path / "a")
+        assert checkpoint.geometry == network.geometry
+        assert (checkpoint.geometry.salience_channels, checkpoint.geometry.salience_reach) == (5, 2)
+        expected, got = network.state_dict(), checkpoint.network.state_dict()
+        assert list(expected) == list(got)
+        assert "salience.taps" in got
+        assert all(torch.equal(expected[name], got[name]) for name in expected)
 
     def test_what_the_folder_says_is_what_the_checkpoint_says(self, folder: Path) -> None:
         checkpoint = load_checkpoint(folder)
@@ -396,7 +417,12 @@ CONFIG_FAULTS: list[tuple[str, Any, str]] = [
     ("compressor.compression_ratio", 4, "compression_ratio is 4 in compressor and 8 in residual"),
     ("compressor.output_embedding_rms", 0, "compressor.output_embedding_rms: Input should be greater than 0"),
     ("compressor.rms_norm_eps", 0.0, "compressor.rms_norm_eps: Input should be greater than 0"),
-    ("compressor.base", "mean", "base must be null or 'tail', got 'mean'"),
+    ("compressor.base", "mean", "base must be null, 'tail' or 'salient', got 'mean'"),
+    ("compressor.base", "salient", "needs salience_channels and salience_reach of at least 1, got (0, 0)"),
+    ("compressor.salience", {"channels": 5, "reach": 2}, "salience_reach belong to base 'salient', got (5, 2)"),
+    ("compressor.salience", {"channels": 5}, "compressor.salience.reach: Field required"),
+    ("compressor.salience", {"channels": 5, "reach": 0}, "compressor.salience.reach: Input should be greater than 0"),
+    ("compressor.salience", {"channels": "5", "reach": 2}, "compressor.salience.channels: Input should be a valid int"),
     ("compressor.pointer", {"heads": 2}, "compressor.pointer.head_dim: Field required"),
     ("compressor.trained", ..., "compressor.trained must be stated"),
     ("residual.block_tokens", 50, "block_tokens 50 is not a multiple of compression_ratio 8"),
@@ -420,6 +446,14 @@ def test_a_configuration_that_does_not_hold_together_is_refused(
 
 
 class TestSaving:
+    def test_a_configuration_of_another_reach_is_refused(
+        self, tmp_path: Path, make_network: Callable[..., MemoryNetwork]
+    ) -> None:
+        config = salient()
+        config["compressor"]["salience"]["reach"] = 3
+        with pytest.raises(CheckpointError, match="salience_reach=3"):
+            save_checkpoint(tmp_path / "a", make_network(**{**NETWORK, **SALIENCE}), config)
+
     def test_a_configuration_of_another_network_is_refused(self, tmp_path: Path, network: MemoryNetwork) -> None:
         with pytest.raises(CheckpointError, match="intermediate_size=21"):
             save_checkpoint(tmp_path / "a", network, changed("compressor.intermediate_size", 21))

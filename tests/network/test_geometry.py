@@ -72,6 +72,24 @@ def test_base_and_pointer_come_last(make_geometry: Callable[..., Geometry]) -> N
     ]
 
 
+def test_what_chooses_tokens_stands_between_base_and_pointer(make_geometry: Callable[..., Geometry]) -> None:
+    pointer = {"pointer_heads": 2, "pointer_head_dim": 4, "vocabulary": 9}
+    geometry = make_geometry(base="salient", salience_channels=5, salience_reach=2, local_window=100, **pointer)
+    shapes = geometry.tensor_shapes()
+    assert list(shapes)[len(make_geometry().tensor_shapes()) :][:7] == [
+        "base_gate",
+        "salience.source.weight",
+        "salience.lexical.weight",
+        "salience.taps",
+        "salience.mix.weight",
+        "salience.score",
+        "pointer.q_proj.weight",
+    ]
+    assert shapes["salience.source.weight"] == shapes["salience.lexical.weight"] == (5, 24)
+    assert (shapes["salience.taps"], shapes["salience.mix.weight"], shapes["salience.score"]) == ((5, 5), (5, 5), (5,))
+    assert geometry.reads_embeddings
+
+
 @pytest.mark.parametrize(("block", "ratio", "slots"), [(1024, 16, 64), (50, 8, 7), (8, 8, 1), (9, 8, 2)])
 def test_a_block_gives_as_many_rows_as_groups_begin_in_it(
     make_geometry: Callable[..., Geometry], block: int, ratio: int, slots: int
@@ -94,7 +112,19 @@ def test_a_block_gives_as_many_rows_as_groups_begin_in_it(
         ({"num_key_value_heads": 3}, "num_attention_heads 4 is not a multiple of num_key_value_heads 3"),
         ({"head_dim": 7}, "head_dim must be even to be rotated, got 7"),
         ({"compression_ratio": 51}, "compression_ratio 51 exceeds block_tokens 50"),
-        ({"base": "mean"}, "base must be null or 'tail', got 'mean'"),
+        ({"base": "mean"}, "base must be null, 'tail' or 'salient', got 'mean'"),
+        ({"base": "salient", "local_window": 100}, "salience_channels and salience_reach of at least 1, got (0, 0)"),
+        (
+            {"base": "salient", "salience_channels": 5, "salience_reach": -1, "local_window": 100},
+            "salience_channels and salience_reach of at least 1, got (5, -1)",
+        ),
+        (
+            {"base": "salient", "salience_channels": 5, "salience_reach": 2, "local_window": 99},
+            "needs a local_window of at least 100 (twice block_tokens), got 99",
+        ),
+        ({"base": "tail", "salience_channels": 5}, "salience_reach belong to base 'salient', got (5, 0)"),
+        ({"salience_reach": 2}, "salience_reach belong to base 'salient', got (0, 2)"),
+        ({"salience_channels": True}, "salience_channels must be an integer, got True"),
         ({"pointer_heads": 2}, "pointer_heads, pointer_head_dim and vocabulary of at least 1, got (2, 0, 0)"),
         (
             {"pointer_heads": -1, "pointer_head_dim": 4, "vocabulary": 9},

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from remory.errors import InvalidInput
 from remory.network import MemoryNetwork
+from remory.ops.encode_plain import keep
 
 MakeNetwork = Callable[..., MemoryNetwork]
 
 POINTER = {"pointer_heads": 2, "pointer_head_dim": 4, "vocabulary": 10}
+SALIENT = {"base": "salient", "salience_channels": 9, "salience_reach": 2, "local_window": 100}
 VARIANTS = [
     pytest.param({}, id="summary"),
     pytest.param({"summary_conditioned": False}, id="no-summary"),
@@ -22,7 +24,12 @@ VARIANTS = [
     pytest.param(POINTER, id="pointer"),
     pytest.param({"base": "tail", **POINTER}, id="tail-pointer"),
     pytest.param({"summary_conditioned": False, "base": "tail", "num_hidden_layers": 2}, id="two-layers"),
+    pytest.param(SALIENT, id="salient"),
+    pytest.param({"summary_conditioned": False, **SALIENT, **POINTER}, id="salient-pointer"),
 ]
+
+
+SALIENCE_WEIGHTS = [f"salience.{name}" for name in ("source.weight", "lexical.weight", "taps", "mix.weight", "score")]
 
 
 def relative_error(got: Tensor, expected: Tensor) -> float:
@@ -56,7 +63,9 @@ def test_op_and_plain_path_agree(make_network: MakeNetwork, blocks: Any, variant
     assert relative_error(fast, plain.detach()) < 1e-4
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+# Where scores are nearly equal a salient base may keep other tokens in bfloat16: the next test holds them fixed, and
+# the op's own choice is compared with its definition in tests/ops.
+@pytest.mark.parametrize("variant", [variant for variant in VARIANTS if "salient" not in str(variant.id)])
 def test_bfloat16_stays_near_float32(make_network: MakeNetwork, blocks: Any, variant: dict[str, Any]) -> None:
     network = make_network(**variant).to(torch.bfloat16)
     plain = blocks.encode(network)
@@ -65,6 +74,18 @@ def test_bfloat16_stays_near_float32(make_network: MakeNetwork, blocks: Any, var
     assert plain.dtype == fast.dtype == torch.bfloat16
     assert relative_error(fast, exact) < 2e-2
     assert relative_error(plain.detach(), exact) < 2e-2
+
+
+@pytest.mark.parametrize("variant", [SALIENT, {**SALIENT, **POINTER}], ids=["salient", "salient-pointer"])
+def test_bfloat16_at_the_same_tokens_stays_near_float32(
+    make_network: MakeNetwork, blocks: Any, variant: dict[str, Any]
+) -> None:
+    network = make_network(**variant).to(torch.bfloat16)
+    kept = chosen(network, blocks)
+    plain = blocks.encode(network, kept)
+    assert plain.dtype == torch.bfloat16
+    assert as_fast(lambda: blocks.encode(network)).isfinite().all()
+    assert relative_error(plain.detach(), as_fast(lambda: blocks.encode(network.float(), kept))) < 2e-2
 
 
 def test_a_dtype_without_kernels_runs_in_plain_torch(make_network: MakeNetwork, blocks: Any) -> None:
@@ -101,6 +122,11 @@ def test_gradients_reach_every_parameter(make_network: MakeNetwork, blocks: Any,
     rows = blocks.encode(network)
     weights = torch.randn(rows.shape, generator=torch.Generator().manual_seed(4))
     (rows * weights).sum().backward()
+    if network.geometry.base == "salient":
+        # Which tokens are kept has no slope: these weights learn from the scores alone.
+        assert all(network.get_parameter(name).grad is None for name in SALIENCE_WEIGHTS)
+        scores = network.score_salience(blocks.features, blocks.lengths, blocks.embeddings)
+        scores[scores.isfinite()].square().sum().backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
@@ -155,6 +181,119 @@ def test_with_the_gate_shut_rows_are_the_last_tokens_embeddings(
         kept = blocks.embeddings[block, tokens]
         expected = 0.3 * kept / (kept.square().mean(-1, keepdim=True) + 1e-6).sqrt()
         torch.testing.assert_close(rows[block], expected, rtol=1e-5, atol=1e-6)
+
+
+def chosen(network: MemoryNetwork, blocks: Any) -> Tensor:
+    """[B, n] the tokens with the highest scores."""
+    scores = network.score_salience(blocks.features, blocks.lengths, blocks.embeddings)
+    return keep(scores, blocks.lengths, network.geometry.slots)
+
+
+def as_rows(vectors: Tensor) -> Tensor:
+    """Scaled to the size of embeddings, which is 0.3 here."""
+    return 0.3 * vectors / (vectors.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
+def test_with_the_gate_shut_rows_are_the_embeddings_of_the_best_tokens(
+    make_network: MakeNetwork, blocks: Any, gradients: bool
+) -> None:
+    network = make_network(**SALIENT)
+    torch.nn.init.zeros_(network.get_parameter("base_gate"))
+    with torch.set_grad_enabled(gradients):
+        rows = blocks.encode(network).detach()
+    for block, tokens in enumerate(chosen(network, blocks)):
+        torch.testing.assert_close(rows[block], as_rows(blocks.embeddings[block, tokens]), rtol=1e-5, atol=1e-6)
+
+
+def test_given_tokens_take_the_place_of_the_best(make_network: MakeNetwork, blocks: Any) -> None:
+    network = make_network(**SALIENT, **POINTER)
+    best = chosen(network, blocks)
+    rows = blocks.encode(network)
+    assert torch.equal(blocks.encode(network, best), rows)
+    others = best.clone()
+    others[0] = torch.arange(2, 44, 6)
+    changed = as_fast(lambda: blocks.encode(network, others))
+    assert relative_error(changed[0], rows[0].detach()) > 0.1
+    assert relative_error(changed[1:], rows[1:].detach()) < 1e-5
+
+
+def test_scores_follow_their_formula(make_network: MakeNetwork, blocks: Any) -> None:
+    network = make_network(**SALIENT)
+    w = {name: tensor.double() for name, tensor in network.state_dict().items()}
+    got = as_fast(lambda: network.score_salience(blocks.features, blocks.lengths, blocks.embeddings))
+    assert got.dtype == torch.float32
+    for block, length in enumerate(blocks.lengths.tolist()):
+        channels = []
+        for feature, embedding in zip(blocks.features[block, :length], blocks.embeddings[block, :length], strict=True):
+            projected = w["fc.weight"] @ feature.double()
+            source = projected / (projected.square().mean() + 1e-6).sqrt() * w["hidden_norm.weight"]
+            lexical = embedding.double() / w["output_embedding_rms"]
+            channels.append(w["salience.source.weight"] @ source + w["salience.lexical.weight"] @ lexical)
+        for token in range(length):
+            near = range(max(token - 2, 0), min(token + 3, length))
+            mixed = sum((w["salience.taps"][t - token + 2] * channels[t] for t in near), torch.zeros(9).double())
+            second = w["salience.mix.weight"] @ torch.nn.functional.silu(mixed)
+            expected = w["salience.score"] @ torch.nn.functional.silu(second)
+            assert got[block, token].item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
+        assert (got[block, length:] == float("-inf")).all()
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
+def test_a_slots_own_group_reaches_to_the_next_kept_token(
+    make_network: MakeNetwork, blocks: Any, gradients: bool
+) -> None:
+    """With a bonus that outweighs all scores, and scores that are all equal, a slot copies the mean of its group."""
+    network = make_network(**SALIENT, **POINTER)
+    w = network.state_dict()
+    for name in ("base_gate", "pointer.q_proj.weight", "pointer.idf_scale"):
+        w[name].zero_()
+    w["pointer.group_bonus"].fill_(1000.0)
+    with torch.set_grad_enabled(gradients):
+        rows = blocks.encode(network).detach()
+    value = w["pointer.value"].sum(dim=0)
+    for block, tokens in enumerate(chosen(network, blocks)):
+        length = int(blocks.lengths[block])
+        for slot, token in enumerate(tokens.tolist()):
+            end = int(tokens[slot + 1]) if slot + 1 < len(tokens) else length
+            # The first token, repeated where there are fewer tokens than slots, has no group of its own: all count.
+            group = slice(token, end) if token < end else slice(0, length)
+            copied = value @ (blocks.embeddings[block, group].mean(dim=0) - w["pointer.mean"])
+            expected = as_rows(blocks.embeddings[block, token] + copied)
+            torch.testing.assert_close(rows[block, slot], expected, rtol=1e-4, atol=1e-5)
+
+
+KEPT = torch.tensor([[3, 9, 15, 21, 27, 33, 39], [0] * 7, [1, 2, 3, 5, 8, 13, 22]])
+
+
+@pytest.mark.parametrize(
+    ("base", "kept", "words"),
+    [
+        ({"base": "tail"}, KEPT, "a network with base 'tail' keeps no tokens"),
+        (SALIENT, KEPT[:, 1:], "kept must be [3, 7] int64, got [3, 6] torch.int64"),
+        (SALIENT, KEPT.int(), "kept must be [3, 7] int64, got [3, 7] torch.int32"),
+        (SALIENT, KEPT - 1, "kept must be at least 0, got -1 to 38"),
+        (SALIENT, KEPT + 1, "below each block's length; it does not in blocks [1, 2]"),
+        (
+            SALIENT,
+            KEPT.flip(1),
+            "kept must ascend, below each block's length; it does not in blocks [0, 2]",
+        ),
+    ],
+)
+def test_tokens_that_cannot_be_kept_are_refused(
+    make_network: MakeNetwork, blocks: Any, base: dict[str, Any], kept: Tensor, words: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        blocks.encode(make_network(**base), kept)
+    assert words in str(caught.value)
+
+
+def test_only_a_salient_network_scores_tokens(make_network: MakeNetwork, blocks: Any) -> None:
+    with pytest.raises(InvalidInput, match="a network with base 'tail' scores no tokens"):
+        make_network(base="tail").score_salience(blocks.features, blocks.lengths, blocks.embeddings)
+    with pytest.raises(InvalidInput, match=r"embeddings must be \[3, 50, 24\], got \[3, 49, 24\]"):
+        make_network(**SALIENT).score_salience(blocks.features, blocks.lengths, blocks.embeddings[:, 1:])
 
 
 @pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
@@ -223,6 +362,18 @@ def test_initialisation_is_seeded_and_as_documented(make_geometry: Callable[...,
     assert torch.equal(first["pointer.value"], 0.35 * torch.eye(24).expand(2, -1, -1))
     assert first["pointer.idf_scale"].tolist() == pytest.approx([0.3, 0.3])
     assert first["pointer.group_bonus"].tolist() == [2, 2]
+
+
+def test_initialisation_of_what_chooses_tokens(make_geometry: Callable[..., Any]) -> None:
+    geometry = make_geometry(**{**SALIENT, "salience_channels": 50, "salience_reach": 12})
+    drawn = MemoryNetwork(geometry, seed=7).state_dict()
+    own = drawn["salience.taps"][12]
+    others = torch.cat([drawn["salience.taps"][:12], drawn["salience.taps"][13:]])
+    assert abs(own.mean().item() - 1) < 0.02
+    assert abs(others.mean().item()) < 0.002
+    for tensor in (others, own, *(drawn[name] for name in SALIENCE_WEIGHTS if name != "salience.taps")):
+        assert 0.01 < tensor.std().item() < 0.03
+    assert drawn["base_gate"].item() == 0
 
 
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [

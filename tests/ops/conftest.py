@@ -19,6 +19,8 @@ class Network:
     captured: int = 2
     intermediate: int = 20
     depths: int = 3
+    channels: int = 18
+    reach: int = 2
     geometry: dict[str, Any] = field(
         default_factory=lambda: {
             "heads": 4,
@@ -32,6 +34,7 @@ class Network:
             "theta": 1e4,
             "summary_conditioned": True,
             "tail": False,
+            "salient": False,
             "pointer_heads": 0,
             "pointer_head_dim": 0,
         }
@@ -50,7 +53,10 @@ class Network:
         shapes += layer * g["layers"]
         if g["summary_conditioned"]:
             shapes += [(width,), (width,), *norms, *projections, (1,)] * (g["layers"] - 1)
-        shapes += [(1,)] if g["tail"] else []
+        shapes += [(1,)] if g["tail"] or g["salient"] else []
+        if g["salient"]:
+            channels, taps = self.channels, 2 * self.reach + 1
+            shapes += [(channels, width), (channels, width), (taps, channels), (channels, channels), (channels,)]
         if (heads := g["pointer_heads"]) > 0:
             pointer = heads * g["pointer_head_dim"]
             shapes += [(pointer, width), (pointer, width), (heads, width, width), (heads,), (heads,), (width,), (11,)]
@@ -79,7 +85,7 @@ class Network:
             values[beyond] = float("nan")
             return values.to(dtype)
 
-        reads_embeddings = g["tail"] or g["pointer_heads"] > 0
+        reads_embeddings = g["tail"] or g["salient"] or g["pointer_heads"] > 0
         summary = torch.randn(summary_rows, self.width, generator=generator).to(dtype)
         return {
             "features": make(self.captured * self.width),
@@ -99,7 +105,8 @@ def make_network() -> Callable[..., Network]:
 
     def make(**overrides: Any) -> Network:
         network = Network()
-        sizes = {name: overrides.pop(name) for name in ("width", "captured", "intermediate") if name in overrides}
+        names = ("width", "captured", "intermediate", "channels", "reach")
+        sizes = {name: overrides.pop(name) for name in names if name in overrides}
         return replace(network, **sizes, geometry={**network.geometry, **overrides})
 
     return make

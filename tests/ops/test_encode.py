@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from remory import ops
+from remory.ops.encode_plain import keep, score_salience
 from tests.ops.comparison import assert_close, inside_wider
 from tests.ops.conftest import Network
 
@@ -19,6 +20,7 @@ VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 MakeNetwork = Callable[..., Network]
 
 TAIL = {"tail": True}
+SALIENT = {"salient": True, "window": 100}
 POINTER = {"pointer_heads": 3, "pointer_head_dim": 10}
 UNCONDITIONED = {"summary_conditioned": False}
 
@@ -73,10 +75,48 @@ def load_golden(path: Path) -> tuple[dict[str, Any], Tensor]:
         "theta": config["rope_theta"],
         "summary_conditioned": config["summary_conditioned"],
         "tail": False,
+        "salient": False,
         "pointer_heads": 0,
         "pointer_head_dim": 0,
     }
     return arguments, tensors["rows"]
+
+
+def base_at(inputs: dict[str, Any]) -> int:
+    """The base gate's place among the weights; behind it stand the five of a salient base."""
+    behind = (7 if inputs["pointer_heads"] else 0) + (5 if inputs["salient"] else 0)
+    return len(inputs["weights"]) - behind - 1
+
+
+def kept_by_op(inputs: dict[str, Any]) -> Tensor:
+    """[B, n] the tokens that the op starts rows from: with a shut gate and no pointer rows are their embeddings."""
+    weights = list(inputs["weights"])
+    weights[base_at(inputs)] = torch.zeros_like(weights[base_at(inputs)])
+    without = weights[:-7] if inputs["pointer_heads"] else weights
+    rows = ops.encode(**{**inputs, "weights": without, "pointer_heads": 0}).float()
+    embeddings = inputs["embeddings"].float()
+    cosines = torch.cosine_similarity(rows[:, :, None], embeddings[:, None], dim=-1).nan_to_num(-2)
+    best, kept = cosines.max(dim=-1)
+    torch.testing.assert_close(best, torch.ones_like(best), rtol=0, atol=1e-3)
+    return kept
+
+
+def define(inputs: dict[str, Any]) -> Tensor:
+    """The definition's rows in float32. From bfloat16 projections the op may keep other tokens where scores are nearly
+    equal (`test_bfloat16_keeps_the_best_within_rounding`), so the definition starts from the op's."""
+    wide = upcast(inputs)
+    if inputs["salient"] and inputs["features"].dtype == torch.bfloat16:
+        wide["kept"] = kept_by_op(inputs)
+    return ops.encode_plain(**wide)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Loops are cut into parts where there are threads to share them; two cut the second of three blocks inside."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("path", sorted(VECTORS.glob("*.safetensors")), ids=lambda path: path.stem)
@@ -104,32 +144,45 @@ def test_golden_rows(path: Path) -> None:
         {"ratio": 1, "window": 3, **TAIL},
         {"heads": 5, "kv_heads": 1, "head_dim": 2},
         {"width": 129, "captured": 1, "intermediate": 151, "heads": 3, "kv_heads": 3, "head_dim": 34, **POINTER},
+        SALIENT,
+        {**SALIENT, **POINTER},
+        {**SALIENT, **POINTER, **UNCONDITIONED},
+        {**SALIENT, "ratio": 1},
+        {**SALIENT, "ratio": 50, **POINTER},
+        {**SALIENT, "layers": 1, **POINTER},
+        {**SALIENT, "channels": 1, "reach": 60},
+        {**SALIENT, "width": 129, "captured": 1, "heads": 3, "kv_heads": 3, "head_dim": 34, "channels": 37, **POINTER},
     ],
     ids=str,
 )
 def test_equals_the_definition(make_network: MakeNetwork, dtype: torch.dtype, overrides: dict) -> None:
     inputs = make_network(**overrides).make_inputs([50, 1, 23, 7], 50, dtype)
-    assert_close(ops.encode(**inputs), ops.encode_plain(**upcast(inputs)))
+    assert_close(ops.encode(**inputs), define(inputs))
 
 
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_long_blocks(make_network: MakeNetwork, dtype: torch.dtype) -> None:
-    network = make_network(block=1025, ratio=16, window=151, **TAIL, **POINTER)
+@pytest.mark.parametrize("base", [{"window": 151, **TAIL}, {**SALIENT, "window": 2050, "channels": 64, "reach": 12}])
+def test_long_blocks(make_network: MakeNetwork, dtype: torch.dtype, base: dict) -> None:
+    network = make_network(block=1025, ratio=16, **base, **POINTER)
     inputs = network.make_inputs([1025, 1024, 129], 1025, dtype)
-    assert_close(ops.encode(**inputs), ops.encode_plain(**upcast(inputs)))
+    assert_close(ops.encode(**inputs), define(inputs))
 
 
-def test_slices_of_wider_tensors(make_network: MakeNetwork) -> None:
-    inputs = make_network(**TAIL, **POINTER).make_inputs([50, 31], 50)
+@pytest.mark.parametrize("base", [TAIL, SALIENT], ids=str)
+def test_slices_of_wider_tensors(make_network: MakeNetwork, base: dict) -> None:
+    inputs = make_network(**base, **POINTER).make_inputs([50, 31], 50)
     sliced = {name: inside_wider(inputs[name]) for name in ("features", "summary", "embeddings", "idf")}
     weights = [inside_wider(weight) if weight.dim() == 2 else weight for weight in inputs["weights"]]
-    # The vectors among the weights are read as a whole; the depth table is one of them.
-    weights[3] = inputs["weights"][3]
+    # The vectors among the weights are read as a whole; the depth table and the taps are two of them.
+    for whole in (3, base_at(inputs) + 3) if inputs["salient"] else (3,):
+        weights[whole] = inputs["weights"][whole]
     assert_close(ops.encode(**{**inputs, **sliced, "weights": weights}), ops.encode(**inputs))
 
 
-def test_a_block_does_not_depend_on_its_batch(make_network: MakeNetwork) -> None:
-    inputs = make_network(**TAIL, **POINTER).make_inputs([50, 31, 2], 50)
+@pytest.mark.parametrize("base", [TAIL, SALIENT], ids=str)
+def test_a_block_does_not_depend_on_its_batch(make_network: MakeNetwork, base: dict) -> None:
+    inputs = make_network(**base, **POINTER).make_inputs([50, 31, 2], 50)
     together = ops.encode(**inputs)
     by_block = ("features", "lengths", "input_depths", "embeddings", "idf")
     for b in range(3):
@@ -153,8 +206,85 @@ def test_shut_gates_leave_the_last_embeddings(make_network: MakeNetwork) -> None
     torch.testing.assert_close(cosine, torch.ones_like(cosine))
 
 
-def test_no_blocks(make_network: MakeNetwork) -> None:
-    assert ops.encode(**make_network(**TAIL, **POINTER).make_inputs([], 50)).shape == (0, 7, 24)
+@pytest.mark.parametrize("lengths", [[50, 50], [50, 23, 7, 3, 1]], ids=str)
+def test_the_tokens_with_the_highest_scores_are_kept(make_network: MakeNetwork, lengths: list[int]) -> None:
+    inputs = make_network(**SALIENT, **POINTER).make_inputs(lengths, 50)
+    scores = score_salience(**inputs)
+    kept = kept_by_op(inputs)
+    assert torch.equal(kept, keep(scores, inputs["lengths"], 7))
+    for length, row, tokens in zip(lengths, scores, kept, strict=True):
+        best = sorted(range(length), key=lambda token: -row[token])[:7]
+        assert tokens.tolist() == [0] * (7 - len(best)) + sorted(best)
+        assert not row[length:].isfinite().any()
+
+
+def test_bfloat16_keeps_the_best_within_rounding(make_network: MakeNetwork) -> None:
+    network = make_network(block=1025, ratio=16, channels=64, reach=12, **{**SALIENT, "window": 2050})
+    inputs = network.make_inputs([1025, 700], 1025, torch.bfloat16)
+    exact, kept = score_salience(**upcast(inputs)), kept_by_op(inputs)
+    for b, length in enumerate(inputs["lengths"].tolist()):
+        scores, chosen = exact[b, :length], torch.zeros(length, dtype=torch.bool)
+        chosen[kept[b]] = True
+        assert chosen.sum() == 65
+        # A projection is off by up to 2^-9 of its size, a score by some of these.
+        rounding = 2**-6 * scores.square().mean().sqrt()
+        assert scores[chosen].min() > scores[~chosen].max() - rounding
+        assert scores.std() > 20 * rounding
+
+
+def scored_by_first_entry(inputs: dict[str, Any], wanted: list[float]) -> dict[str, Any]:
+    """Inputs of one channel in which a token's score grows with the first entry of its embedding, set to `wanted`."""
+    at = base_at(inputs)
+    source, lexical, taps, mix, score = inputs["weights"][at + 1 : at + 6]
+    inputs["weights"][5].fill_(1.0)
+    for tensor in (source, lexical, taps):
+        tensor.zero_()
+    lexical[0, 0] = taps[len(taps) // 2, 0] = mix[0, 0] = score[0] = 1
+    inputs["embeddings"][0, : len(wanted), 0] = torch.tensor(wanted)
+    return inputs
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        ([5.0] * 12, range(7)),
+        ([0.0, -0.0, 0.0, -0.0, 0.0, -0.0, 0.0, -0.0, 0.0], range(7)),
+        ([1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [0, 1, 3, 5, 7, 9, 11]),
+        ([9.0, 1.0, 8.0, 1.0, 7.0, 1.0, 6.0, 1.0, 5.0, 1.0, 4.0, 1.0, 3.0], [0, 2, 4, 6, 8, 10, 12]),
+        ([3.0, 2.0, 1.0], [0, 0, 0, 0, 0, 1, 2]),
+    ],
+)
+def test_of_equal_scores_the_earlier_token_is_kept(
+    make_network: MakeNetwork, dtype: torch.dtype, wanted: list[float], kept: list[int]
+) -> None:
+    inputs = make_network(**SALIENT, channels=1).make_inputs([len(wanted)], 50, dtype)
+    inputs = scored_by_first_entry(inputs, wanted)
+    assert kept_by_op(inputs).tolist() == [list(kept)]
+    assert keep(score_salience(**inputs), inputs["lengths"], 7).tolist() == [list(kept)]
+
+
+def test_scores_that_are_no_numbers_are_kept_as_in_the_definition(make_network: MakeNetwork) -> None:
+    inputs = make_network(**SALIENT).make_inputs([50, 50], 50)
+    inputs["embeddings"][0, 20] = float("nan")
+    rows = ops.encode(**inputs)
+    # Two neighbours on each side lose their scores with it and are kept too; its own row alone is spoilt.
+    assert rows.isnan().all(dim=-1).sum(dim=-1).tolist() == [1, 0]
+    assert_close(rows, ops.encode_plain(**inputs))
+
+
+def test_given_tokens_take_the_place_of_the_best(make_network: MakeNetwork) -> None:
+    inputs = make_network(**SALIENT, **POINTER).make_inputs([50, 9], 50)
+    best = keep(score_salience(**inputs), inputs["lengths"], 7)
+    rows = ops.encode_plain(**inputs)
+    assert torch.equal(ops.encode_plain(**inputs, kept=best), rows)
+    others = torch.stack([torch.arange(3, 45, 6), torch.arange(1, 8)])
+    assert not torch.allclose(ops.encode_plain(**inputs, kept=others), rows, atol=1e-2)
+
+
+@pytest.mark.parametrize("base", [TAIL, SALIENT], ids=str)
+def test_no_blocks(make_network: MakeNetwork, base: dict) -> None:
+    assert ops.encode(**make_network(**base, **POINTER).make_inputs([], 50)).shape == (0, 7, 24)
 
 
 def test_gradient_takes_the_definition(make_network: MakeNetwork) -> None:
@@ -184,7 +314,8 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"summary": None}, "summary is missing; it is needed when summary_conditioned"),
     ({"summary": torch.zeros(4, 23)}, r"summary must be \[S, D\] = .* is 23, expected 24"),
     ({"summary": torch.zeros(0, 24)}, "the rows of summary, is 0, expected at least 1"),
-    ({"embeddings": None}, "embeddings is missing; it is needed with a tail or a pointer"),
+    ({"embeddings": None}, "embeddings is missing; it is needed with tail, with salient or with a pointer"),
+    ({"salient": True}, "tail and salient exclude each other"),
     ({"embeddings": torch.zeros(2, 49, 24)}, r"embeddings must be \[B, T, D\] = \[2, 50, 24\], got \[2, 49, 24\]"),
     ({"idf": None}, "idf is missing; it is needed with a pointer"),
     ({"idf": torch.zeros(2, 49)}, r"idf must be \[B, T\] = \[2, 50\], got \[2, 49\]"),
@@ -219,7 +350,36 @@ def test_wrong_weights_are_named(make_network: MakeNetwork) -> None:
         ops.encode(**{**inputs, "summary": torch.zeros(2, 24)})
 
 
-@pytest.mark.parametrize("overrides", [{}, {**TAIL, **POINTER, **UNCONDITIONED}], ids=str)
+@pytest.mark.parametrize(
+    ("weight", "shape", "message"),
+    [
+        (1, (18, 23), r"\(salience\.source\.weight\) must be \[C, D\] = .* is 23, expected 24"),
+        (2, (17, 24), r"\(salience\.lexical\.weight\) must be \[C, D\] = .* is 17, expected 18"),
+        (3, (5, 17), r"\(salience\.taps\) must be \[taps, C\] = .* is 17, expected 18"),
+        (3, (4, 18), r"salience\.taps \[taps, C\] holds 4 taps, expected an odd number"),
+        (3, (0, 18), r"salience\.taps \[taps, C\] holds 0 taps, expected an odd number"),
+        (4, (18, 17), r"\(salience\.mix\.weight\) must be \[C, C\] = .* is 17, expected 18"),
+        (5, (17,), r"\(salience\.score\) must be \[C\] = .* is 17, expected 18"),
+    ],
+)
+def test_wrong_weights_of_a_salient_base(
+    make_network: MakeNetwork, weight: int, shape: tuple[int, ...], message: str
+) -> None:
+    inputs = make_network(**SALIENT).make_inputs([50], 50)
+    inputs["weights"][base_at(inputs) + weight] = torch.zeros(shape)
+    with pytest.raises(RuntimeError, match=f"encode: .*{message}"):
+        ops.encode(**inputs)
+
+
+def test_a_salient_base_needs_embeddings(make_network: MakeNetwork) -> None:
+    inputs = make_network(**SALIENT).make_inputs([50], 50)
+    with pytest.raises(RuntimeError, match="embeddings is missing; it is needed with tail, with salient"):
+        ops.encode(**{**inputs, "embeddings": None})
+
+
+@pytest.mark.parametrize(
+    "overrides", [{}, {**TAIL, **POINTER, **UNCONDITIONED}, {**SALIENT, **POINTER}, SALIENT], ids=str
+)
 def test_opcheck(make_network: MakeNetwork, overrides: dict) -> None:
     for dtype in DTYPES:
         inputs = make_network(**overrides).make_inputs([50, 7], 50, dtype)

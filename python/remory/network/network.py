@@ -32,7 +32,8 @@ class MemoryNetwork(nn.Module):
 
     Initialisation is seeded and the same on every device: matrices normal with deviation 0.02, norm weights 1,
     summary gates `summary_gate_init`, the base gate 0, the pointer's values 0.35 of the identity, its idf scale 0.3
-    and group bonus 2, its statistics 0, the taps of a token's own place 1 more than drawn. On the meta device nothing is initialised.
+    and group bonus 2, its statistics 0, the taps of a token's own place 1 more than drawn. On the meta device nothing
+    is initialised.
     """
 
     def __init__(
@@ -94,9 +95,10 @@ class MemoryNetwork(nn.Module):
         input_depths [B] int64. summary [S, D], the actor's final normalised states of the summary, for all blocks
         alike; given exactly when the network is conditioned on one. embeddings [B, T, D], the source tokens' input
         embeddings (for a merge the children's rows), needed with a base or a pointer. token_ids [B, T] int64, needed
-        with a pointer; -1 stands for a row, whose inverse document frequency counts as 0. kept [B, n] int64, ascending:
-        the tokens that rows start from in place of those that a network with base "salient" would choose; in plain
-        torch only.
+        with a pointer; -1 stands for a row, whose inverse document frequency counts as 0. kept [B, n] int64, ascending
+        and below each block's length: the tokens that rows start from in place of those that a network with base
+        "salient" would choose; in plain torch only. The choice itself gives `salience` no gradient: see
+        `score_salience`.
 
         Runs in the compiled op where there is one for the device and dtype, but in plain torch when gradients are
         enabled and there is anything to differentiate. Raises InvalidInput when a shape or a number does not fit, and,
@@ -105,6 +107,8 @@ class MemoryNetwork(nn.Module):
         self._check_blocks(features, lengths, input_depths)
         self._check_summary(summary)
         self._check_embeddings(features, embeddings, token_ids)
+        if kept is not None:
+            self._check_kept(kept, lengths)
         tensors = list(self._tensors().values())
         idf = self._document_frequencies(token_ids)
         inputs = [x for x in (features, summary, embeddings, *tensors) if x is not None]
@@ -130,10 +134,13 @@ class MemoryNetwork(nn.Module):
     def score_salience(self, features: Tensor, lengths: Tensor, embeddings: Tensor) -> Tensor:
         """[B, T] float32: how much each source token asks to be kept, -inf beyond a block's length; differentiable.
 
-        Arguments as in `encode`. Raises InvalidInput for a network whose base is not "salient".
+        Arguments as in `encode`. Raises InvalidInput for a network whose base is not "salient", and when a shape or a
+        number does not fit.
         """
         if self.geometry.base != SALIENT:
             raise InvalidInput(f"a network with base {self.geometry.base!r} scores no tokens")
+        self._check_blocks(features, lengths, torch.zeros_like(lengths))
+        self._check_width(features, embeddings)
         tensors = list(self._tensors().values())
         dtype = self.dtype
         return score_salience(features.to(dtype), lengths, embeddings.to(dtype), tensors, **self._op_arguments())
@@ -242,16 +249,32 @@ class MemoryNetwork(nn.Module):
     def _check_embeddings(self, features: Tensor, embeddings: Tensor | None, token_ids: Tensor | None) -> None:
         if not self.geometry.reads_embeddings:
             return
+        self._check_width(features, embeddings)
+        if not self.geometry.pointer_heads:
+            return
+        expected = features.shape[:2]
+        if token_ids is None or token_ids.dtype != torch.int64 or token_ids.shape != expected:
+            got = "none" if token_ids is None else f"{list(token_ids.shape)} {token_ids.dtype}"
+            raise InvalidInput(f"token_ids must be {list(expected)} int64, got {got}")
+        _check_range("token_ids", token_ids, -1, self.geometry.vocabulary - 1)
+
+    def _check_width(self, features: Tensor, embeddings: Tensor | None) -> None:
         expected = (*features.shape[:2], self.geometry.hidden_size)
         if embeddings is None or embeddings.shape != expected:
             got = "none" if embeddings is None else list(embeddings.shape)
             raise InvalidInput(f"embeddings must be {list(expected)}, got {got}")
-        if not self.geometry.pointer_heads:
-            return
-        if token_ids is None or token_ids.dtype != torch.int64 or token_ids.shape != expected[:2]:
-            got = "none" if token_ids is None else f"{list(token_ids.shape)} {token_ids.dtype}"
-            raise InvalidInput(f"token_ids must be {list(expected[:2])} int64, got {got}")
-        _check_range("token_ids", token_ids, -1, self.geometry.vocabulary - 1)
+
+    def _check_kept(self, kept: Tensor, lengths: Tensor) -> None:
+        if self.geometry.base != SALIENT:
+            raise InvalidInput(f"a network with base {self.geometry.base!r} keeps no tokens, but some are given")
+        expected = (len(lengths), self.geometry.slots)
+        if kept.dtype != torch.int64 or kept.shape != expected:
+            raise InvalidInput(f"kept must be {list(expected)} int64, got {list(kept.shape)} {kept.dtype}")
+        _check_range("kept", kept, 0, None)
+        outside = (kept >= lengths[:, None]).any(dim=1) | (kept.diff(dim=1) < 0).any(dim=1)
+        if outside.any():
+            blocks = outside.nonzero().flatten().tolist()
+            raise InvalidInput(f"kept must ascend, below each block's length; it does not in blocks {blocks}")
 
 
 def _check_range(name: str, values: Tensor, lowest: int, highest: int | None) -> None:
