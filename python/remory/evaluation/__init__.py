@@ -1,0 +1,1 @@
+"""Whether a memory carries what the removed history said: recorded sessions, ways to go on, and what is measured."""
