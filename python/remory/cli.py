@@ -1,4 +1,4 @@
-"""The command line: `remory serve | demo | mcp | doctor | keys | reembed`."""
+"""The command line: `remory serve | demo | eval | train | mcp | doctor | keys | reembed | transcripts`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ examples:
   remory serve                              serve the embedded model on http://127.0.0.1:8421
   remory serve --model FOLDER --device cuda --checkpoint FOLDER
                                             serve a Hugging Face folder on a GPU with its memory checkpoint
+  remory eval --quick                       see what of a removed history answers can still be given from
+  remory train --preset embedded --out run  train a memory network; it may be stopped, and goes on
   remory mcp                                give an agent the tools of that server, over MCP
   remory keys add --user builds --role invoke
                                             make a key; from then on every request needs one
@@ -60,10 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_serve(commands.add_parser("serve", help="serve a model and its memories over HTTP"))
     _add_demo(commands.add_parser("demo", help="play a session, compact it twice and compare the answers"))
+    _add_eval(commands.add_parser("eval", help="show what memory carries of a removed history, with figures"))
+    _add_train(commands.add_parser("train", help="train a memory network for a model, on generated and own data"))
     _add_mcp(commands.add_parser("mcp", help="give agents the tools of a running server, over MCP"))
     _add_doctor(commands.add_parser("doctor", help="say what is installed and whether it works"))
     _add_keys(commands.add_parser("keys", help="make, list and revoke API keys"))
     _add_reembed(commands.add_parser("reembed", help="give remembered texts vectors of another model"))
+    _add_transcripts(commands.add_parser("transcripts", help="write the token transcripts of a store to a file"))
     return parser
 
 
@@ -93,8 +98,29 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="most memory for the vectors of scopes that are searched (default: 2G); the largest alone may have more",
     )
     run.add_argument("--max-context", type=int, metavar="TOKENS", help="a context window smaller than the model's")
+    run.add_argument(
+        "--checkpoints",
+        metavar="FOLDER",
+        help="let administrators load memory checkpoints from this folder while the server runs",
+    )
     _add_texts(parser.add_argument_group("remembered text"))
+    _add_collecting(parser.add_argument_group("tokens to learn from"))
     parser.set_defaults(command=_serve)
+
+
+def _add_collecting(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--collect",
+        action="store_true",
+        help="keep the tokens of requests that agree by the header `X-Remory-Collect: yes`; see `remory transcripts`",
+    )
+    parser.add_argument(
+        "--collect-bytes",
+        type=_size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="most bytes of all transcripts; the oldest are dropped first (default: 1G)",
+    )
 
 
 def _add_texts(parser: argparse._ArgumentGroup) -> None:
@@ -145,6 +171,21 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", help="API key of that server")
     _add_model(parser)
     parser.set_defaults(command=_demo)
+
+
+def _add_eval(parser: argparse.ArgumentParser) -> None:
+    from remory.evaluation import options
+
+    options.add(parser)
+    _add_model(parser.add_argument_group("what is evaluated"))
+    parser.set_defaults(command=_eval)
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    from remory.training import options
+
+    options.add(parser, _size)
+    parser.set_defaults(command=_train)
 
 
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
@@ -234,6 +275,23 @@ def _add_reembed(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_reembed)
 
 
+def _add_transcripts(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Token transcripts: what `remory serve --collect` kept of sessions that agreed. Sessions see and delete their "
+        "own by GET and DELETE /v1/transcripts."
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    export = actions.add_parser("export", help="write them as lines of JSON")
+    export.description = (
+        "Write a line for everything that followed a memory: prefix_ids, history_ids, summary_ids, continuation_ids "
+        "and actor_revision. The file is for its owner alone; nothing is deleted."
+    )
+    export.add_argument("--out", type=Path, required=True, metavar="FILE", help="replaced if it is there")
+    _add_data(export)
+    _add_store(export)
+    export.set_defaults(command=_transcripts_export)
+
+
 def _add_data(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--data",
@@ -295,6 +353,9 @@ def _serve(options: argparse.Namespace) -> int:
         "max_context",
         "autosave_tokens",
         "keep_history",
+        "collect",
+        "collect_bytes",
+        "checkpoints",
     )
     try:
         config = Config(
@@ -315,6 +376,18 @@ def _demo(options: argparse.Namespace) -> int:
     from remory import demo
 
     return demo.run(options)
+
+
+def _eval(options: argparse.Namespace) -> int:
+    from remory.evaluation import command
+
+    return command.run(options)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from remory.training import command
+
+    return command.run(options)
 
 
 def _mcp(options: argparse.Namespace) -> int:
@@ -385,6 +458,13 @@ def _reembed(options: argparse.Namespace) -> int:
         return _fail(error)
     with _service_errors():
         return run(_data(options), _store(options), chosen, options.device, options.prune)
+
+
+def _transcripts_export(options: argparse.Namespace) -> int:
+    from remory_service.transcripts_command import export
+
+    with _service_errors():
+        return export(_data(options), _store(options), options.out)
 
 
 def _embedder(options: argparse.Namespace) -> Any:

@@ -22,13 +22,16 @@ from remory import __version__
 from remory_service.api.bodies import ErrorAnswer
 from remory_service.api.chats import GROUPS as CHAT_GROUPS
 from remory_service.api.chats import chat_routes
+from remory_service.api.checkpoints import checkpoint_routes
 from remory_service.api.inspector import inspector
 from remory_service.api.native import native
 from remory_service.api.operations import operations
 from remory_service.api.recall import Recaller
 from remory_service.api.rpc import RPC_GROUP, rpc
 from remory_service.api.scoped import GROUP, scoped
+from remory_service.api.transcripts import transcript_routes
 from remory_service.autosave import Autosave
+from remory_service.checkpoints import Shelf
 from remory_service.config import Config
 from remory_service.errors import (
     BadRequest,
@@ -177,6 +180,7 @@ def create_app(config: Config, runtime: Runtime | None = None, clock: Callable[[
     app.before_request(_admit)
     app.after_request(_sign)
     app.extensions["remory_clock"] = clock
+    app.extensions["remory_shelf"] = Shelf(config.checkpoints)
     app.extensions["remory_searcher"] = searcher = Searcher(config.vector_bytes)
     app.extensions["remory_texts"] = texts = Texts(app.extensions["remory"], searcher)
     app.extensions["remory_histories"] = kept = Histories(texts)
@@ -186,7 +190,8 @@ def create_app(config: Config, runtime: Runtime | None = None, clock: Callable[[
     app.extensions["remory_housekeeper"] = Housekeeper()
     for group in (GROUP, RPC_GROUP, *CHAT_GROUPS):
         register_group(app, group)
-    for blueprint in (native, scoped, rpc, chat_routes, operations, inspector):
+    own = (native, checkpoint_routes, transcript_routes, scoped, rpc, chat_routes, operations, inspector)
+    for blueprint in own:
         app.register_api(blueprint)
     return app
 

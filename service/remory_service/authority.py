@@ -1,4 +1,4 @@
-"""What a caller may do with a scope: the one place that every route of the scoped memory asks.
+"""What a caller may do with a scope, or with the server: the one place that every route asks.
 
 Somebody acts either as itself (`invoke`, `admin`) or, with a worker's key, under a lease: then session, actor and
 workflow are the lease's, and so is the user in whose name it acts. Every function needs a connection.
@@ -61,6 +61,12 @@ class Authority:
     def owns(self, owner: str | None) -> bool:
         """Whether a scope of this owner may be used."""
         return owner is None or self.everywhere or owner == self.user
+
+
+def require_admin(caller: Caller) -> None:
+    """Raises Forbidden for who may not change how the server works for all."""
+    if "admin" not in caller.roles:
+        raise Forbidden("this changes the server for all its users: it needs a key with the role admin")
 
 
 def authorize(caller: Caller, sent: Credentials, now: int) -> Authority:

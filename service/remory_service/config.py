@@ -53,6 +53,9 @@ class Config:
     `summarizer`: what writes chat memories, an endpoint; None for the actor. A chat gets a memory by itself when its
     messages without one have more than `autosave_tokens`; 0: never. `keep_history`: whether a compaction's removed
     history is kept for `recall`, where its request does not say.
+
+    `collect`: keep token transcripts of sessions that agree, at most `collect_bytes` of all. `checkpoints`: a folder
+    whose memory checkpoints may be loaded while the server runs, beside those that come with Remory.
     """
 
     host: str = "127.0.0.1"
@@ -69,6 +72,9 @@ class Config:
     summarizer: Endpoint | None = None
     autosave_tokens: int = DEFAULT_AUTOSAVE_TOKENS
     keep_history: bool = True
+    collect: bool = False
+    collect_bytes: int = 1 << 30
+    checkpoints: str | None = None
     cache_bytes: int = 1 << 30
     vector_bytes: int = 2 << 30
     max_body_bytes: int = 64 << 20
@@ -85,3 +91,7 @@ class Config:
             raise ValueError(f"port must be in [0, 65535], got {self.port}")
         if self.autosave_tokens < 0:
             raise ValueError(f"autosave_tokens must not be negative, got {self.autosave_tokens}")
+        if self.collect_bytes < 1:
+            raise ValueError(f"collect_bytes must be positive, got {self.collect_bytes}")
+        if self.checkpoints is not None and not Path(self.checkpoints).expanduser().is_dir():
+            raise ValueError(f"there is no folder of checkpoints at {self.checkpoints}")

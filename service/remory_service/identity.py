@@ -22,6 +22,7 @@ ROLES = ("invoke", "worker", "agent", "admin")
 LOCAL_USER = "local"
 KEY_PREFIX = "rk_"
 SESSION_HEADER: Final = "X-Remory-Session"
+COLLECT_HEADER: Final = "X-Remory-Collect"
 USER_HEADER = "X-Remory-User"
 _NAME_LENGTH = 256
 _HINT_LENGTH = 8

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from remory_service.runtime import Runtime
-from remory_service.store import memories
+from remory_service.store import memories, transcripts
 
 disable_created_metrics()
 
@@ -67,3 +67,4 @@ class _Figures:
         handles, size = memories.totals()
         yield GaugeMetricFamily("remory_store_handles", "Stored handles.", handles)
         yield GaugeMetricFamily("remory_store_rows_bytes", "Bytes of stored rows.", size)
+        yield GaugeMetricFamily("remory_store_transcript_bytes", "Bytes of collected transcripts.", transcripts.total())

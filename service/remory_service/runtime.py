@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from remory.errors import RemoryError
+from remory.errors import CheckpointError, RemoryError
 from remory_service.config import Config, Endpoint
 from remory_service.errors import BadRequest, Unavailable
 
@@ -17,12 +18,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loaded:
-    """What answers requests once it is there. `checkpoint` and `compactor` are None without memory."""
+    """What answers requests once it is there; a request uses one such to its end. `compactor`, which has the checkpoint
+    in use, is None without memory.
+    """
 
     engine: Any
-    checkpoint: Any
     compactor: Any
     summarizer: Any
+
+    @property
+    def checkpoint(self) -> Any:
+        """The `remory.network.Checkpoint` in use."""
+        return None if self.compactor is None else self.compactor.checkpoint
 
 
 class Runtime:
@@ -39,6 +46,7 @@ class Runtime:
         self.progress = "starting"
         self._embedder = embedder
         self._loaded: Loaded | None = None
+        self._switching = threading.Lock()
 
     def start(self, on_end: Callable[[Runtime], None] = lambda runtime: None) -> None:
         """Load in a thread of its own, then call `on_end`, ready or failed."""
@@ -57,6 +65,31 @@ class Runtime:
         if loaded.compactor is None:
             raise BadRequest("this server runs without a memory checkpoint: start it with --checkpoint")
         return loaded
+
+    def use_checkpoint(self, folder: Path) -> Loaded:
+        """Put another checkpoint in the place of the one in use; memories of that one can still be restored.
+
+        Whoever has asked `loaded` before goes on with what it got. Raises CheckpointError or InvalidInput, which change
+        nothing, and Unavailable.
+        """
+        import torch
+
+        from remory.compaction import Compactor
+        from remory.network import load_checkpoint
+
+        with self._switching:
+            loaded = self.loaded()
+            earlier = loaded.compactor.contracts if loaded.compactor else None
+            try:
+                checkpoint = load_checkpoint(folder, device=self.config.device)
+                compactor = Compactor(loaded.engine, checkpoint, earlier)
+            except (MemoryError, torch.OutOfMemoryError) as error:
+                raise CheckpointError(f"there is no memory left for checkpoint {folder.name}") from error
+            # The server may have stopped meanwhile, and what it closed must not come back.
+            self.loaded()
+            self._loaded = replace(loaded, compactor=compactor)
+            log.info("checkpoint %s is in use now, identity %s", checkpoint.name, compactor.identity)
+            return self._loaded
 
     def embedder(self) -> Any:
         """The `remory.language.Embedder`. Raises Unavailable while there is none yet, or no more."""
@@ -124,14 +157,13 @@ class Runtime:
         self._tell(f"loading the actor {actor.name}")
         engine = TransformersEngine(
             actor,
-            checkpoint,
             device=config.device,
             dtype=getattr(torch, config.dtype) if config.dtype else None,
             cache_bytes=config.cache_bytes,
             max_context=config.max_context,
         )
         compactor = Compactor(engine, checkpoint) if checkpoint else None
-        return Loaded(engine, checkpoint, compactor, _make_summarizer(config, engine, self._embedder))
+        return Loaded(engine, compactor, _make_summarizer(config, engine, self._embedder))
 
     def _announce(self, progress: str) -> None:
         self._tell(progress)

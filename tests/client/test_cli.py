@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -25,13 +26,24 @@ def remory(*arguments, **environment):
 
 def test_help_names_every_command_and_no_other():
     text = remory("--help").stdout
-    for command in ("serve", "demo", "mcp", "reembed", "doctor", "keys"):
-        assert f"\n    {command} " in text
+    for command in ("serve", "demo", "mcp", "reembed", "doctor", "keys", "transcripts"):
+        assert re.search(rf"\n    {command}\s", text)
     assert "train" not in text
 
 
 @pytest.mark.parametrize(
-    "command", [["serve"], ["demo"], ["mcp"], ["reembed"], ["doctor"], ["keys"], ["keys", "add"], ["keys", "revoke"]]
+    "command",
+    [
+        ["serve"],
+        ["demo"],
+        ["mcp"],
+        ["reembed"],
+        ["doctor"],
+        ["keys"],
+        ["keys", "add"],
+        ["keys", "revoke"],
+        ["transcripts", "export"],
+    ],
 )
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as caught:

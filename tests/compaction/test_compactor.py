@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -343,10 +344,34 @@ def test_another_prefix_is_refused(compactor):
 
 def test_another_identity_is_refused(compactor, frontier):
     memory = frontier.compact(PREFIX, tokens(150, 3), SUMMARY)
-    with pytest.raises(IncompatibleMemory, match="was made by identity"):
+    with pytest.raises(IncompatibleMemory, match="needs checkpoint tiny-frontier of identity"):
         compactor.restore(memory, [5])
     with pytest.raises(IncompatibleMemory):
         compactor.compact(PREFIX, tokens(100), SUMMARY, previous=memory)
+
+
+def test_a_memory_of_an_earlier_checkpoint_is_restored_in_its_own_markers(compactor, frontier):
+    memory = frontier.compact(PREFIX, tokens(150, 3), SUMMARY)
+    later = Compactor(compactor.engine, compactor.checkpoint, frontier.contracts)
+    assert torch.equal(later.restore(memory, [5]).ids, frontier.restore(memory, [5]).ids)
+    assert later.contracts.keys() == {compactor.identity, frontier.identity}
+    with pytest.raises(
+        IncompatibleMemory, match="needs checkpoint tiny-frontier of identity .* has checkpoint tiny of"
+    ):
+        later.compact(PREFIX, tokens(100), SUMMARY, branches=[memory])
+
+
+def test_a_memory_of_another_actor_says_so(compactor, tiny_qwen, tiny_checkpoint):
+    other = make_compactor(tiny_qwen, tiny_checkpoint)
+    memory = other.compact(PREFIX, tokens(150, 3), SUMMARY)
+    with pytest.raises(
+        IncompatibleMemory, match="and actor tiny-qwen3 of revision .* and actor tiny-llama of revision"
+    ):
+        compactor.restore(memory, [5])
+    unnamed = replace(memory, receipt={name: value for name, value in memory.receipt.items() if name != "made_by"})
+    with pytest.raises(IncompatibleMemory, match=f"needs the checkpoint of identity {memory.identity[:12]}"):
+        compactor.restore(unnamed, [5])
+    other.engine.close()
 
 
 def test_an_overlong_history_says_the_numbers(tiny_actor, tmp_path):

@@ -4,6 +4,8 @@ import json
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ import torch
 from remory.engines.base import EncodeRequest, GenerationRequest, Leaf, SamplingParams, Source
 from remory.engines.transformers import TransformersEngine
 from remory.errors import CheckpointError, ContextOverflow, EngineBusy, InvalidInput
-from remory.network import load_checkpoint
+from remory.network import load_checkpoint, save_checkpoint
 
 from .conftest import finish
 
@@ -342,7 +344,7 @@ def test_features_are_the_layers_outputs_under_the_whole_prefix(engine, referenc
             summary_tokens=9,
         )
     )
-    network = engine._network
+    network = engine._first[1].network
     with torch.no_grad():
         states = reference.model(ids[None], output_hidden_states=True).hidden_states
         features = torch.cat([states[2][0, 50:], states[3][0, 50:]], -1)
@@ -447,6 +449,42 @@ def test_a_compaction_and_generations_run_side_by_side(engine):
     assert all(torch.equal(left, right) for left, right in zip(together["rows"], rows, strict=True))
 
 
+def test_networks_of_different_layers_do_not_disturb_each_other(engine, reference, tiny_checkpoint, tmp_path):
+    plain = load_checkpoint(tiny_checkpoint)
+    compressor = plain.config["compressor"] | {"target_layer_ids": [0, 3]}
+    save_checkpoint(tmp_path / "other", plain.network, plain.config | {"compressor": compressor})
+    prepared = [engine.prepare(plain), engine.prepare(load_checkpoint(tmp_path / "other"))]
+    blocks = [Leaf(start, start + 64, 0) for start in range(0, 1280, 64)]
+    compaction = EncodeRequest(
+        prompt(40, 5), Source(prompt(1280, 6)), torch.arange(1280), blocks, (), (), prompt(9, 9), 9
+    )
+    alone = [torch.cat(engine.encode(compaction, network).nodes) for network in prepared]
+    assert not torch.equal(*alone)
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda network: torch.cat(engine.encode(compaction, network).nodes), prepared * 2))
+    assert all(torch.equal(rows, expected) for rows, expected in zip(together, alone * 2, strict=True))
+    with torch.no_grad():
+        ids = torch.cat([compaction.prefix_ids, compaction.context.ids])
+        states = reference.model(ids[None], output_hidden_states=True).hidden_states
+        told = reference.model(torch.cat([prompt(40, 5), prompt(9, 9)])[None]).last_hidden_state[0, -9:]
+        # The last entry is normalised; what layer 3 gives is its input to the norm.
+        with capture_output(reference.model.layers[3]) as last:
+            reference.model(ids[None])
+        features = torch.cat([states[1][0], last[0][0]], -1)[40:104]
+        expected = prepared[1].network(features, told, 0)
+    assert (alone[1][:8].float() - expected).norm() / expected.norm() < 8e-3
+
+
+@contextmanager
+def capture_output(layer):
+    outputs = []
+    hook = layer.register_forward_hook(
+        lambda _module, _inputs, output: outputs.append(output[0] if isinstance(output, tuple) else output)
+    )
+    yield outputs
+    hook.remove()
+
+
 def test_markers_are_read_but_are_no_source(engine, reference):
     ids = prompt(120)
     positions = torch.tensor([*range(5, 40), *range(60, 70)])
@@ -464,7 +502,7 @@ def test_markers_are_read_but_are_no_source(engine, reference):
         states = reference.model(ids[None], output_hidden_states=True).hidden_states
         features = torch.cat([states[2][0, 20:], states[3][0, 20:]], -1)[positions]
         told = reference.model(torch.cat([ids[:20], prompt(9, 9)])[None]).last_hidden_state[0, -9:]
-        expected = engine._network(features, told, 0)
+        expected = engine._first[1].network(features, told, 0)
     assert (result.nodes[0].float() - expected).norm() / expected.norm() < 4e-3
 
 

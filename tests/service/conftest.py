@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,15 @@ import httpx
 import pytest
 import torch
 
+from remory.actors import embedded_actor
+from remory.checkpoints.smollm2_tail import describe_checkpoint
 from remory.compaction import Memory, Node
+from remory.network import MemoryNetwork, embedded_checkpoint, save_checkpoint
+from remory.network.config import read_config
 from remory_service.app import RemoryApp, create_app
 from remory_service.config import Config
 from remory_service.store.database import connection, open_store
+from tests.databases import PostgresqlServer
 
 PREFIX = [1, 5, 6, 7]
 HISTORY = [10 + index % 300 for index in range(200)]
@@ -38,6 +45,7 @@ class Server:
     url: str
     data: Path
     log: Path
+    store: list[str] = field(default_factory=list)
 
     def client(self, session: str = "session", **headers: str) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"X-Remory-Session": session, **headers}, timeout=120)
@@ -106,6 +114,58 @@ def start_server(tmp_path: Path, tiny_actor: Path, tiny_checkpoint: Path) -> Ite
     yield start
     for one in started:
         one.kill()
+
+
+def make_fine_checkpoint(folder: Path) -> Path:
+    """A second checkpoint for the embedded actor: half the block, other layers, other markers, its gate half open."""
+    config = describe_checkpoint(embedded_actor())
+    compressor = config["compressor"]
+    compressor |= {"target_layer_ids": [4, 12, 20, 28], "local_window": 128, "intermediate_size": 384}
+    config["residual"] |= {"block_tokens": 512, "memory_budget": 256}
+    contract = config["summary_contract"]
+    contract["student_memory_before_ids"] = contract["student_memory_before_ids"][:-2]
+    settings, geometry = read_config(json.dumps(config))
+    network = MemoryNetwork(
+        geometry, output_embedding_rms=settings.compressor.output_embedding_rms, dtype=torch.bfloat16, seed=5
+    )
+    network.state_dict()["base_gate"].fill_(0.5)
+    save_checkpoint(folder, network, config)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory, tiny_checkpoint: Path) -> Path:
+    """A folder of checkpoints: `fine` and `runs/fine` fit the embedded actor, `tiny` does not, `broken` is damaged."""
+    folder = tmp_path_factory.mktemp("shelf")
+    make_fine_checkpoint(folder / "fine")
+    shutil.copytree(folder / "fine", folder / "runs" / "deep" / "fine")
+    shutil.copytree(tiny_checkpoint, folder / "tiny")
+    shutil.copytree(folder / "fine", folder / "broken")
+    with (folder / "broken" / "model.safetensors").open("r+b") as weights:
+        weights.seek(-64, os.SEEK_END)
+        weights.write(bytes(range(64)))
+    (folder / "away").symlink_to(tiny_checkpoint)
+    return folder
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def embedded_server(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    checkpoints: Path,
+    postgresql: PostgresqlServer,
+) -> Iterator[Server]:
+    """A server of the embedded actor on each database that collects, and can load other checkpoints."""
+    folder = tmp_path_factory.mktemp("embedded")
+    options = ["--collect", "--checkpoints", str(checkpoints)]
+    with ExitStack() as stack:
+        url = None if request.param == "sqlite" else stack.enter_context(postgresql.fresh())
+        running = launch(
+            folder, folder / "data", embedded_actor(), embedded_checkpoint(), *options, *store_options(url)
+        )
+        stack.callback(running.kill)
+        running.store = store_options(url)
+        yield running
 
 
 @pytest.fixture

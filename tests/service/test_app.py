@@ -29,7 +29,10 @@ def test_every_route_is_in_the_openapi_document(app: RemoryApp) -> None:
 
 def test_the_document_says_which_header_and_which_errors_a_route_has(app: RemoryApp) -> None:
     compact = app.test_client().get("/openapi.json").json["paths"]["/v1/compact"]["post"]
-    assert [(item["name"], item["required"]) for item in compact["parameters"]] == [("X-Remory-Session", True)]
+    assert {item["name"]: item["required"] for item in compact["parameters"]} == {
+        "X-Remory-Session": True,
+        "X-Remory-Collect": False,
+    }
     assert {"200", "400", "401", "403", "404", "413", "422", "500", "502", "503"} <= compact["responses"].keys()
 
 

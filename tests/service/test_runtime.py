@@ -84,7 +84,17 @@ def test_a_stopped_runtime_takes_no_work(tmp_path: Path, tiny_actor: Path) -> No
     app.extensions["remory"].close()
 
 
-@pytest.mark.parametrize("fields", [{"backend": "other"}, {"dtype": "int8"}, {"port": -1}, {"port": 65536}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"backend": "other"},
+        {"dtype": "int8"},
+        {"port": -1},
+        {"port": 65536},
+        {"collect_bytes": 0},
+        {"checkpoints": "/no"},
+    ],
+)
 def test_settings_that_cannot_be_are_refused(fields: dict) -> None:
     (value,) = fields.values()
     with pytest.raises(ValueError, match=str(value)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,16 +13,24 @@ from remory.compaction.pyramid import Node, Pyramid, leaf_spans, merge_to_budget
 from remory.compaction.receipt import write_receipt
 from remory.engines.base import EncodeRequest, EncodeResult, Engine, Fold, Leaf, Source
 from remory.errors import EngineFailed, IncompatibleMemory, InvalidInput
-from remory.network import Checkpoint
+from remory.network import Checkpoint, SummaryContract
 
 
 class Compactor:
-    """Compacts and restores with one engine and one checkpoint. Holds no state of its own; thread-safe."""
+    """Compacts and restores with one engine and one checkpoint. Holds no state of its own; thread-safe.
 
-    def __init__(self, engine: Engine, checkpoint: Checkpoint) -> None:
+    `earlier`: by identity the contracts of other checkpoints for the same actor, whose memories are restored too.
+    Raises CheckpointError or InvalidInput for a checkpoint that does not fit the engine's actor.
+    """
+
+    def __init__(
+        self, engine: Engine, checkpoint: Checkpoint, earlier: Mapping[str, SummaryContract] | None = None
+    ) -> None:
         self.engine = engine
         self.checkpoint = checkpoint
         self.identity = checkpoint.identity(engine.actor.revision)
+        self.contracts = {**(earlier or {}), self.identity: checkpoint.contract}
+        self._network = engine.prepare(checkpoint)
 
     def compact(
         self,
@@ -49,7 +57,7 @@ class Compactor:
         else:
             work = self._reencode(previous, branches, history)
         expanded = self._check_smaller(work.pyramid, summary, history, previous, branches)
-        result = self.engine.encode(self._request(prefix, summary, work))
+        result = self.engine.encode(self._request(prefix, summary, work), self._network)
         rows = self._joined(result, len(work.pyramid.frontier))
         memory = Memory(prefix, summary, rows, tuple(work.raw_frontier()), self.identity, {})
         receipt = write_receipt(
@@ -67,14 +75,16 @@ class Compactor:
             expanded=expanded,
             timings_ms={"summary": 0.0, "leaves": 0.0, "merge": 0.0, **result.timings_ms},
         )
-        return Memory(prefix, summary, rows, memory.frontier, self.identity, receipt)
+        return Memory(prefix, summary, rows, memory.frontier, self.identity, receipt | {"made_by": self._made_by()})
 
     def restore(self, memory: Memory, continuation_ids: Sequence[int] | Tensor) -> Source:
-        """The restored prompt: prefix, summary and rows in their markers, continuation.
+        """The restored prompt: prefix, summary and rows in the markers of what made them, continuation.
 
-        Raises IncompatibleMemory for a memory of another identity, InvalidInput for an empty continuation.
+        Raises IncompatibleMemory for a memory of an identity that is neither this one nor an earlier one, InvalidInput
+        for an empty continuation.
         """
-        self.check(memory)
+        if memory.identity not in self.contracts:
+            raise self._incompatible(memory)
         continuation = self._ids("input_ids", continuation_ids)
         if not len(continuation):
             raise InvalidInput("input_ids is empty: a continuation of at least 1 token follows the memory")
@@ -88,10 +98,24 @@ class Compactor:
     def check(self, memory: Memory) -> None:
         """Raises IncompatibleMemory unless this checkpoint and this actor made the memory."""
         if memory.identity != self.identity:
-            raise IncompatibleMemory(
-                f"memory {memory.handle or ''} was made by identity {memory.identity[:12]}…, this server is "
-                f"{self.identity[:12]}… (checkpoint {self.checkpoint.name}, actor {self.engine.actor.name})"
-            )
+            raise self._incompatible(memory)
+
+    def _incompatible(self, memory: Memory) -> IncompatibleMemory:
+        """Says what the memory needs. Memories of earlier versions do not name what made them but by its identity."""
+        own, made_by = self._made_by(), memory.receipt.get("made_by")
+        checkpoint = f"checkpoint {made_by['checkpoint']}" if made_by else "the checkpoint"
+        needed = f"{checkpoint} of identity {memory.identity[:12]}…"
+        if made_by and made_by["actor_revision"] != own["actor_revision"]:
+            needed += f" and actor {made_by['actor']} of revision {made_by['actor_revision'][:12]}…"
+        return IncompatibleMemory(
+            f"memory {memory.handle or ''} needs {needed}, which made it; this server has checkpoint "
+            f"{own['checkpoint']} of identity {self.identity[:12]}… and actor {own['actor']} of revision "
+            f"{own['actor_revision'][:12]}…"
+        )
+
+    def _made_by(self) -> dict[str, str]:
+        actor = self.engine.actor
+        return {"checkpoint": self.checkpoint.name, "actor": actor.name, "actor_revision": actor.revision}
 
     def _reencode(self, previous: Memory | None, branches: Sequence[Memory], history: Tensor) -> _Work:
         """Older summaries and rows, then the new history, all as source."""
@@ -171,7 +195,7 @@ class Compactor:
         return rows
 
     def _add_memory(self, context: _Context, memory: Memory, *, as_source: bool = False) -> None:
-        contract = self.checkpoint.contract
+        contract = self.contracts[memory.identity]
         context.add(contract.summary_before_ids)
         context.add_summary(memory, as_source)
         context.add(contract.summary_after_ids)
@@ -180,7 +204,7 @@ class Compactor:
         context.add(contract.memory_after_ids)
 
     def _placeholders(self, memory: Memory) -> Tensor:
-        return torch.full((len(memory.rows),), self.checkpoint.contract.end_token_id)
+        return torch.full((len(memory.rows),), self.contracts[memory.identity].end_token_id)
 
     def _planned(self, plan: Callable[[], Pyramid]) -> Pyramid:
         try:

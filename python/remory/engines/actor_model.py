@@ -44,12 +44,6 @@ class ActorModel:
             device=str(self.device),
             layers=len(self._decoder.layers),
         )
-        self._sink: tuple[Tensor, Sequence[Tensor]] | None = None
-
-    def watch(self, layer_ids: Sequence[int]) -> None:
-        """Choose the layers whose outputs `capturing` writes down, in this order."""
-        for column, layer in enumerate(layer_ids):
-            self._decoder.layers[layer].register_forward_hook(self._hook(column))
 
     def new_state(self, capacity: int) -> KVState:
         """An empty attention state with room for `capacity` tokens."""
@@ -76,28 +70,32 @@ class ActorModel:
         ).last_hidden_state
 
     @contextmanager
-    def capturing(self, rows: Tensor, outs: Sequence[Tensor]) -> Iterator[None]:
-        """While reading, write the watched layers' residual stream at `rows` [N] into outs[b] [N, L·D]."""
-        self._sink = rows.to(self.device), outs
+    def capturing(self, layer_ids: Sequence[int], rows: Tensor, outs: Sequence[Tensor]) -> Iterator[None]:
+        """While reading, write the residual stream behind these L layers at `rows` [N] into outs[b] [N, L·D]."""
+        rows = rows.to(self.device)
+        # Hooked in for this one reading: requests of networks with other layers run by turns with it.
+        hooks = [
+            self._decoder.layers[layer].register_forward_hook(_writer(column, rows, outs))
+            for column, layer in enumerate(layer_ids)
+        ]
         try:
             yield
         finally:
-            self._sink = None
+            for hook in hooks:
+                hook.remove()
 
     def logits(self, states: Tensor) -> Tensor:
         """Float32 logits [N, V] of final states [N, D]."""
         return self._head(states).float()
 
-    def _hook(self, column: int) -> Any:
-        def write(_module: Any, _inputs: Any, output: Any) -> None:
-            if self._sink is None:
-                return
-            hidden = output[0] if isinstance(output, tuple) else output
-            rows, outs = self._sink
-            for states, out in zip(hidden, outs, strict=True):
-                ops.capture(states, None, rows, out, column)
 
-        return write
+def _writer(column: int, rows: Tensor, outs: Sequence[Tensor]) -> Any:
+    def write(_module: Any, _inputs: Any, output: Any) -> None:
+        hidden = output[0] if isinstance(output, tuple) else output
+        for states, out in zip(hidden, outs, strict=True):
+            ops.capture(states, None, rows, out, column)
+
+    return write
 
 
 def _check_architecture(model: Any, folder: Path) -> None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from remory.network import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,23 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def encode(self, request: EncodeRequest) -> EncodeResult:
-        """Run a compaction's passes. Raises InvalidInput, ContextOverflow or EngineFailed; leaves nothing behind."""
+    def check(self, checkpoint: Checkpoint) -> None:
+        """Raises CheckpointError or InvalidInput when this engine cannot encode with a checkpoint, whose weights need
+        not be there.
+        """
+
+    @abstractmethod
+    def prepare(self, checkpoint: Checkpoint) -> Any:
+        """Make a checkpoint's network ready to run here; what it returns is for `encode`, and is freed with its last
+        holder. Networks do not disturb each other. Raises as `check` does.
+        """
+
+    @abstractmethod
+    def encode(self, request: EncodeRequest, prepared: Any = None) -> EncodeResult:
+        """Run a compaction's passes with a prepared network, by default that of the checkpoint the engine began with.
+
+        Raises InvalidInput, ContextOverflow or EngineFailed; leaves nothing behind.
+        """
 
     @abstractmethod
     def stats(self) -> dict[str, float]:

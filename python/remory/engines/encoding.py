@@ -23,6 +23,14 @@ _BLOCKS_AT_ONCE = 4
 _CHUNK = 512
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A checkpoint's network on the actor's device and in its dtype, and the layers whose states it reads."""
+
+    network: MemoryNetwork
+    layer_ids: tuple[int, ...]
+
+
 @dataclass(eq=False)
 class _Node:
     """A node of the list: its rows [n, D], or the children that they will be made of."""
@@ -36,9 +44,10 @@ class _Node:
 class Encoding:
     """One compaction: the state holds the prefix, read once; every pass begins there and is cut back to it."""
 
-    def __init__(self, actor: ActorModel, network: MemoryNetwork, state: KVState, request: EncodeRequest) -> None:
+    def __init__(self, actor: ActorModel, prepared: Prepared, state: KVState, request: EncodeRequest) -> None:
         self._actor = actor
-        self._network = network
+        self._network = network = prepared.network
+        self._layer_ids = prepared.layer_ids
         self._geometry = network.geometry
         self._state = state
         self._prefix = state.length
@@ -97,7 +106,7 @@ class Encoding:
         embeddings = self._actor.embed(context, start, stop)
         first, last = torch.searchsorted(places, torch.tensor([start, stop])).tolist()
         rows = places[first:last] - start
-        with self._actor.capturing(rows, [batch.features[index, first:last]]):
+        with self._actor.capturing(self._layer_ids, rows, [batch.features[index, first:last]]):
             self._actor.read(self._state, embeddings)
         if batch.embeddings is not None:
             batch.embeddings[index, first:last] = embeddings[0, rows.to(self._actor.device)].to(batch.embeddings.dtype)
@@ -127,7 +136,8 @@ class Encoding:
         for start in range(0, length, _CHUNK):
             stop = min(start + _CHUNK, length)
             outs = list(batch.features[:, start:stop])
-            with self._phase("merge"), self._actor.capturing(torch.arange(stop - start), outs):
+            rows = torch.arange(stop - start)
+            with self._phase("merge"), self._actor.capturing(self._layer_ids, rows, outs):
                 self._actor.read(state, sources[:, start:stop])
             yield
         if batch.embeddings is not None:

@@ -23,7 +23,7 @@ from remory.engines.base import (
     Source,
 )
 from remory.engines.detokenizer import Detokenizer
-from remory.engines.encoding import Encoding
+from remory.engines.encoding import Encoding, Prepared
 from remory.engines.kv import KVState
 from remory.engines.prefix_cache import PrefixCache, chunk_keys, chunk_spans
 from remory.engines.sampling import Constraint, Sampler, constraint_vocabulary
@@ -38,7 +38,7 @@ _NEWS_SECONDS = 0.2
 
 
 class TransformersEngine(Engine):
-    """Runs an actor folder, and the memory network of a checkpoint on its hidden states.
+    """Runs an actor folder, and memory networks on its hidden states: that of `checkpoint`, or others when prepared.
 
     Requests take turns on one thread (see `scheduler`), each at batch size 1. `cache_bytes` bounds the attention
     state kept for prompts that begin alike; 0 keeps none. `max_context` lowers the actor's own limit (tokens).
@@ -57,17 +57,9 @@ class TransformersEngine(Engine):
         self._model = ActorModel(folder, device, dtype, max_context)
         self.actor = self._model.info
         self.tokenizer = actors.load_tokenizer(folder)
-        self._network = None
+        self._first: tuple[Checkpoint, Prepared] | None = None
         if checkpoint is not None:
-            _check_features(checkpoint)
-            if self._model.dtype not in (torch.bfloat16, torch.float32):
-                raise InvalidInput(f"memory needs an actor in bfloat16 or float32, not {self.actor.dtype}: see --dtype")
-            actor = self.actor
-            checkpoint.check_actor(width=actor.width, layers=actor.layers, vocabulary=actor.vocabulary)
-            # A copy: the caller may train the checkpoint's network, or give it to an engine of another dtype.
-            network = copy.deepcopy(checkpoint.network).to(self._model.device, self._model.dtype)
-            self._network = network.eval().requires_grad_(False)
-            self._model.watch(checkpoint.layer_ids)
+            self._first = checkpoint, self.prepare(checkpoint)
         self._cache = PrefixCache(cache_bytes)
         self._cache_seed = f"{self.actor.revision}:{self.actor.dtype}"
         self._scheduler = Scheduler()
@@ -80,11 +72,28 @@ class TransformersEngine(Engine):
         constraint = self._constraint(request)
         return self._started(request, constraint)
 
-    def encode(self, request: EncodeRequest) -> EncodeResult:
-        if self._network is None:
-            raise InvalidInput("no memory checkpoint is loaded, so nothing can be encoded")
-        self._check_encode(request)
-        result: EncodeResult | None = self._scheduler.submit(self._encoding(request)).result()
+    def check(self, checkpoint: Checkpoint) -> None:
+        _check_features(checkpoint)
+        actor = self.actor
+        if self._model.dtype not in (torch.bfloat16, torch.float32):
+            raise InvalidInput(f"memory needs an actor in bfloat16 or float32, not {actor.dtype}: see --dtype")
+        checkpoint.check_actor(width=actor.width, layers=actor.layers, vocabulary=actor.vocabulary)
+
+    def prepare(self, checkpoint: Checkpoint) -> Prepared:
+        if self._first is not None and self._first[0] is checkpoint:
+            return self._first[1]
+        self.check(checkpoint)
+        # A copy: the caller may train the checkpoint's network, or give it to an engine of another dtype.
+        network = copy.deepcopy(checkpoint.network).to(self._model.device, self._model.dtype)
+        return Prepared(network.eval().requires_grad_(False), checkpoint.layer_ids)
+
+    def encode(self, request: EncodeRequest, prepared: Prepared | None = None) -> EncodeResult:
+        if prepared is None:
+            if self._first is None:
+                raise InvalidInput("no memory checkpoint is loaded, so nothing can be encoded")
+            prepared = self._first[1]
+        self._check_encode(request, prepared)
+        result: EncodeResult | None = self._scheduler.submit(self._encoding(request, prepared)).result()
         if result is None:
             raise EngineFailed("the compaction was ended before it was done")
         return result
@@ -185,13 +194,12 @@ class TransformersEngine(Engine):
             ]
             yield
 
-    def _encoding(self, request: EncodeRequest) -> Generator[None, None, EncodeResult]:
+    def _encoding(self, request: EncodeRequest, prepared: Prepared) -> Generator[None, None, EncodeResult]:
         prefix = Source(request.prefix_ids, cuts=(len(request.prefix_ids),))
         passes = max(len(request.context), 0 if request.summary_ids is None else len(request.summary_ids))
         state = self._model.new_state(len(prefix) + passes)
         yield from self._prefill(prefix, state, len(prefix))
-        assert self._network is not None
-        encoding = Encoding(self._model, self._network, state, request)
+        encoding = Encoding(self._model, prepared, state, request)
         nodes = yield from encoding.steps()
         self._totals["encoded_tokens"] += len(request.positions)
         return EncodeResult(nodes, encoding.timings_ms)
@@ -236,7 +244,7 @@ class TransformersEngine(Engine):
         if not bool(source.rows.isfinite().all()):
             raise InvalidInput("rows hold NaN or infinity")
 
-    def _check_encode(self, request: EncodeRequest) -> None:
+    def _check_encode(self, request: EncodeRequest, prepared: Prepared) -> None:
         self._check_ids("prefix_ids", request.prefix_ids)
         self._check_ids("context", request.context.ids)
         self._check_rows(request.context)
@@ -246,8 +254,7 @@ class TransformersEngine(Engine):
                 raise InvalidInput(
                     f"{request.summary_tokens} of {len(request.summary_ids)} summary_ids are the summary"
                 )
-        assert self._network is not None
-        geometry = self._network.geometry
+        geometry = prepared.network.geometry
         parents = geometry.slots * max((fold.count for fold in request.folds), default=0)
         longest = max(len(request.context), 0 if request.summary_ids is None else len(request.summary_ids), parents)
         total = len(request.prefix_ids) + longest

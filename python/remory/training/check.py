@@ -15,7 +15,7 @@ from remory.network import MemoryNetwork
 from remory.training.actor import Strand, TrainingActor
 from remory.training.objective import Objective
 from remory.training.phrasing import Phrasing
-from remory.training.samples import Part, Sample
+from remory.training.samples import Part, Question, Sample
 from remory.training.sessions import Turn
 
 _SET = Path(__file__).parent.parent / "evaluation" / "data" / "development.json"
@@ -25,11 +25,14 @@ _SUMMARY = "The user and the assistant work on the task step by step."
 class Check:
     """The development set's first parts as samples: their questions are asked with the answers given (teacher forcing).
 
-    A question counts as right when each token of its answer is the likeliest where it stands.
+    A question counts as right when each token of its answer is the likeliest where it stands. Of a first part that is
+    longer than `block_tokens` in this actor's tokens, the messages are taken that fit, and the questions about them.
     """
 
-    def __init__(self, phrasing: Phrasing) -> None:
-        self.samples = [_sample(session, phrasing) for session in json.loads(_SET.read_text())["sessions"]]
+    def __init__(self, phrasing: Phrasing, block_tokens: int = 1024) -> None:
+        sessions = json.loads(_SET.read_text())["sessions"]
+        samples = (_sample(session, phrasing, block_tokens) for session in sessions)
+        self.samples = [sample for sample in samples if sample.questions]
 
     @torch.no_grad()
     def run(self, network: MemoryNetwork, objective: Objective) -> dict[str, float]:
@@ -52,23 +55,31 @@ class Check:
     def _ask(self, heads: Sequence[Tensor], actor: TrainingActor) -> tuple[float, float]:
         losses, right = [], []
         for head, sample in zip(heads, self.samples, strict=True):
-            own, hits = actor.losses([head], [sample.questions])
+            own, hits = actor.losses([head], [[question.strand for question in sample.questions]])
             losses += [float(loss[:-1].mean()) for loss in own[0]]
             right += [bool(hit[:-1].all()) for hit in hits[0]]
         return sum(losses) / len(losses), sum(right) / len(right)
 
 
-def _sample(session: dict[str, Any], phrasing: Phrasing) -> Sample:
-    ids = [token for m in session["parts"][0] for token in phrasing.turn(Turn(m["role"], m["content"]))[0]]
-    asked = [q for q in session["questions"] if q["part"] == 0 and q["type"] != "absent"]
+def _sample(session: dict[str, Any], phrasing: Phrasing, block_tokens: int) -> Sample:
+    ids: list[int] = []
+    fitting = 0
+    for message in session["parts"][0]:
+        own = phrasing.turn(Turn(message["role"], message["content"]))[0]
+        if len(ids) + len(own) > block_tokens:
+            break
+        ids += own
+        fitting += 1
+    told = [q for q in session["questions"] if q["part"] == 0 and q["type"] != "absent"]
+    asked = [q for q in told if q["message"] < fitting]
     return Sample(
         prefix=tuple(phrasing.prefix(session["system"], session["task"])),
         summary=tuple(phrasing.encode(_SUMMARY)),
         parts=(Part(tuple(ids), (False,) * len(ids)),),
-        questions=tuple(_strand(q, phrasing) for q in asked),
+        questions=tuple(Question(_strand(q, phrasing), 0, ()) for q in asked),
     )
 
 
 def _strand(question: dict[str, Any], phrasing: Phrasing) -> Strand:
-    asked = phrasing.question(question["question"] + " Answer in a few words.")
-    return Strand((*asked, *phrasing.encode(question["answer"]), *phrasing.end_ids), len(asked))
+    asked = [*phrasing.question(question["question"] + " Answer in a few words."), *phrasing.encode("Answer:")]
+    return Strand((*asked, *phrasing.encode(" " + question["answer"]), *phrasing.end_ids), len(asked))

@@ -13,21 +13,33 @@ from torch.nn import functional as F
 
 from remory.network import MemoryNetwork
 from remory.ops.encode_plain import keep
-from remory.training.actor import TrainingActor
+from remory.training.actor import Strand, TrainingActor
 from remory.training.samples import Part, Sample
 from remory.training.settings import LossSettings
 
 _HINT = 1e4
+Origin = tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Salience scores [T] of a block's tokens, whether each is marked [T], and the ones kept [n].
+
+    `origins`: for each kept token, the part and place it was told in; None for what is not history.
+    """
+
+    scores: Tensor
+    marked: Tensor
+    kept: Tensor
+    origins: tuple[Origin, ...]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows [n, D], the salience scores [T] they came from, whether each source token is marked [T] and the ones kept."""
+    """Rows [n, D] and the choice of tokens that they start from."""
 
     rows: Tensor
-    scores: Tensor
-    marked: Tensor
-    kept: Tensor
+    choice: Choice
 
 
 @dataclass(frozen=True)
@@ -38,14 +50,25 @@ class _Source:
     ids: Tensor
     features: Tensor
     marked: Tensor
+    origins: tuple[Origin, ...]
     depth: int
 
 
 class Objective:
     """Computes losses with gradients to the network. `contract`: the markers, as in config.json."""
 
-    def __init__(self, actor: TrainingActor, contract: Mapping[str, Any], losses: LossSettings) -> None:
+    def __init__(
+        self,
+        actor: TrainingActor,
+        contract: Mapping[str, Any],
+        losses: LossSettings,
+        features_held: int = 1,
+        blur: float = 0.0,
+    ) -> None:
         self.actor = actor
+        self._features: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
+        self._features_held = features_held
+        self._blur = blur
         self.weights = losses
         self._summary_before = contract["student_summary_before_ids"]
         self._summary_after = contract["student_summary_after_ids"]
@@ -53,32 +76,52 @@ class Objective:
         self._memory_after = contract["student_memory_after_ids"]
 
     def compute(
-        self, network: MemoryNetwork, samples: Sequence[Sample], hints: float, r: random.Random
+        self, network: MemoryNetwork, samples: Sequence[Sample], hints: float, r: random.Random, limit: int
     ) -> tuple[Tensor, dict[str, float]]:
-        """The weighted loss of a batch, and its parts for people to read (nats; shares of 1)."""
-        encoded = [self.encode(network, sample, hints, r) for sample in samples]
-        heads = [self.head(sample, one.rows) for sample, one in zip(samples, encoded, strict=True)]
-        strands = [(*s.questions, *s.following, *s.unrelated) for s in samples]
+        """The weighted loss of a batch, and its parts for people to read (nats; shares of 1).
+
+        At most `limit` questions of a sample are asked; `asked` says how many were, on average. Samples without any
+        train the choice of tokens alone, which costs next to nothing.
+        """
+        parts: dict[str, Tensor] = {}
+        figures: dict[str, float] = {}
+        if any(sample.questions for sample in samples):
+            encoded = [self.encode(network, sample, hints, r) for sample in samples]
+            heads = [self.head(sample, one.rows) for sample, one in zip(samples, encoded, strict=True)]
+            asked = [_answerable(sample, one, limit) for sample, one in zip(samples, encoded, strict=True)]
+            parts, figures = self._read_on(samples, heads, asked)
+            choices = [one.choice for one in encoded]
+        else:
+            choices = [self._choose(network, self._first_source(s, s.parts[0]), hints, r) for s in samples]
+        parts["salience"] = torch.stack([_salience_loss(choice) for choice in choices]).mean()
+        total = torch.stack([getattr(self.weights, name) * value for name, value in parts.items()]).sum()
+        figures |= {name: float(value.detach()) for name, value in parts.items()}
+        figures["marked_kept"] = sum(_marked_kept(choice) for choice in choices) / len(choices)
+        return total, figures
+
+    def _read_on(
+        self, samples: Sequence[Sample], heads: Sequence[Tensor], questions: Sequence[Sequence[Strand]]
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """The frozen actor's losses behind the memories, by kind, and the share of answers it has right."""
+        strands = [(*q, *s.following, *s.unrelated) for q, s in zip(questions, samples, strict=True)]
+        if not any(strands):
+            return {}, {}
         losses, hits = self.actor.losses(heads, strands)
-        by_kind: dict[str, list[Tensor]] = {"answer": [], "continuation": [], "unrelated": []}
+        by_kind: dict[str, list[Tensor]] = {"answer": [], "continuation": [], "unrelated": [], "distilled": []}
         right = []
-        for sample, own, own_hits in zip(samples, losses, hits, strict=True):
-            asked, following = len(sample.questions), len(sample.following)
+        for sample, mine, own, own_hits in zip(samples, questions, losses, hits, strict=True):
+            asked, following = len(mine), len(sample.following)
             by_kind["answer"] += own[:asked]
-            by_kind["continuation"] += own[asked : asked + following]
+            for strand, loss in zip(sample.following, own[asked : asked + following], strict=True):
+                by_kind["continuation" if strand.teacher is None else "distilled"].append(loss)
             by_kind["unrelated"] += own[asked + following :]
             right += [bool(hit.all()) for hit in own_hits[:asked]]
         parts = {name: torch.cat(values).mean() for name, values in by_kind.items() if values}
-        parts["salience"] = torch.stack([_salience_loss(one) for one in encoded]).mean()
-        total = torch.stack([getattr(self.weights, name) * value for name, value in parts.items()]).sum()
-        figures = {name: float(value) for name, value in parts.items()}
-        figures["exact"] = sum(right) / max(len(right), 1)
-        figures["marked_kept"] = sum(_marked_kept(one) for one in encoded) / len(encoded)
-        return total, figures
+        return parts, {"exact": sum(right) / len(right), "asked": len(right) / len(samples)} if right else {}
 
     def encode(self, network: MemoryNetwork, sample: Sample, hints: float, r: random.Random) -> Encoded:
         """Rows of the sample's last compaction; of earlier ones without gradients."""
-        states = self._summary_states(sample)
+        states = self._summary_states(sample) if network.geometry.summary_conditioned else None
         with torch.no_grad():
             source = self._first_source(sample, sample.parts[0])
         encoded: Encoded | None = None
@@ -93,21 +136,52 @@ class Objective:
         before = [*sample.prefix, *self._summary_before, *sample.summary, *self._summary_after, *self._memory_before]
         return torch.cat([self._embed(before), rows.to(self.actor.dtype), self._embed(self._memory_after)])
 
-    def _rows(self, network: MemoryNetwork, source: _Source, states: Tensor, hints: float, r: random.Random) -> Encoded:
+    def _rows(
+        self, network: MemoryNetwork, source: _Source, states: Tensor | None, hints: float, r: random.Random
+    ) -> Encoded:
+        choice = self._choose(network, source, hints, r)
         lengths = torch.tensor([len(source.ids)], device=self.actor.device)
-        embeddings = source.embeddings[None].float()
-        features = source.features.float()
+        depths = torch.tensor([source.depth], device=self.actor.device)
+        embeddings, features = source.embeddings[None].float(), source.features.float()
+        kept = choice.kept[None]
+        rows = network.encode(features, lengths, states, depths, embeddings, source.ids[None], kept=kept)
+        return Encoded(rows[0], choice)
+
+    def _choose(self, network: MemoryNetwork, source: _Source, hints: float, r: random.Random) -> Choice:
+        lengths = torch.tensor([len(source.ids)], device=self.actor.device)
+        features, embeddings = self._blurred(source, r)
         scores = network.score_salience(features, lengths, embeddings)
         helped = source.marked & torch.tensor([r.random() < hints for _ in range(len(source.ids))])
         kept = keep(scores.detach() + _HINT * helped.to(scores.device), lengths, network.geometry.slots)
-        depths = torch.tensor([source.depth], device=self.actor.device)
-        rows = network.encode(features, lengths, states, depths, embeddings, source.ids[None], kept=kept)
-        return Encoded(rows[0], scores[0], source.marked, kept[0])
+        return Choice(scores[0], source.marked, kept[0], tuple(source.origins[place] for place in kept[0].tolist()))
+
+    def _blurred(self, source: _Source, r: random.Random) -> tuple[Tensor, Tensor]:
+        """Features [1, T, L*D] and embeddings [1, T, D] as the choice of tokens sees them in training: with holes.
+
+        Generated text repeats its words; what has learned them by heart chooses badly in any other text.
+        """
+        features, embeddings = source.features.float(), source.embeddings[None].float()
+        if not torch.is_grad_enabled():
+            return features, embeddings
+        draws = torch.Generator(features.device).manual_seed(r.getrandbits(48))
+        held = torch.rand(features.shape, generator=draws, device=features.device) >= self._blur
+        known = torch.rand(embeddings.shape[:2], generator=draws, device=features.device) >= self._blur
+        return features * held / (1 - self._blur), embeddings * known[..., None]
 
     def _first_source(self, sample: Sample, part: Part) -> _Source:
         ids = torch.tensor(part.ids, device=self.actor.device)
-        features = self.actor.features(torch.tensor([[*sample.prefix, *part.ids]]), len(sample.prefix))
-        return _Source(self.actor.embedding(ids), ids, features, torch.tensor(part.marked), 0)
+        features = self._read(sample.prefix, part.ids) if part.features is None else part.features.to(ids.device)
+        origins = tuple((0, place) for place in range(len(part.ids)))
+        return _Source(self.actor.embedding(ids), ids, features, torch.tensor(part.marked), origins, 0)
+
+    def _read(self, prefix: tuple[int, ...], ids: tuple[int, ...]) -> Tensor:
+        """Features [1, T, L*D], from memory if they are among the last that were asked for."""
+        key = (prefix, ids)
+        if key not in self._features:
+            self._features[key] = self.actor.features(torch.tensor([[*prefix, *ids]]), len(prefix))
+            while len(self._features) > self._features_held:
+                del self._features[next(iter(self._features))]
+        return self._features[key]
 
     def _next_source(self, sample: Sample, part: Part, encoded: Encoded) -> _Source:
         """Summary, old rows and new history as the actor sees them; markers are read but are no source."""
@@ -128,11 +202,14 @@ class Objective:
         marked = torch.cat(
             [
                 torch.zeros(len(sample.summary), dtype=torch.bool),
-                encoded.marked[encoded.kept.cpu()],
+                encoded.choice.marked[encoded.choice.kept.cpu()],
                 torch.tensor(part.marked),
             ]
         )
-        return _Source(embeddings[is_source], ids, features, marked, 1)
+        number = sample.parts.index(part)
+        new = tuple((number, place) for place in range(len(part.ids)))
+        origins = (*(None for _ in sample.summary), *encoded.choice.origins, *new)
+        return _Source(embeddings[is_source], ids, features, marked, origins, 1)
 
     def _summary_states(self, sample: Sample) -> Tensor:
         ids = [*sample.prefix, *self._summary_before, *sample.summary]
@@ -142,13 +219,20 @@ class Objective:
         return self.actor.embedding(torch.tensor(ids, dtype=torch.int64, device=self.actor.device))
 
 
-def _salience_loss(encoded: Encoded) -> Tensor:
-    return F.binary_cross_entropy_with_logits(encoded.scores, encoded.marked.to(encoded.scores))
+def _answerable(sample: Sample, encoded: Encoded, limit: int) -> list[Strand]:
+    """Up to `limit` questions whose answers are among the kept tokens: of others only guessing could be learned."""
+    kept = set(encoded.choice.origins)
+    able = [q.strand for q in sample.questions if all((q.part, place) in kept for place in q.places)]
+    return able[:limit]
 
 
-def _marked_kept(encoded: Encoded) -> float:
+def _salience_loss(choice: Choice) -> Tensor:
+    return F.binary_cross_entropy_with_logits(choice.scores, choice.marked.to(choice.scores))
+
+
+def _marked_kept(choice: Choice) -> float:
     """The share of the marked tokens that rows start from; 1 without marks."""
-    marked = int(encoded.marked.sum())
-    room = min(marked, len(encoded.kept))
-    kept = int(encoded.marked[encoded.kept.unique().cpu()].sum())
+    marked = int(choice.marked.sum())
+    room = min(marked, len(choice.kept))
+    kept = int(choice.marked[choice.kept.unique().cpu()].sum())
     return kept / room if room else 1.0

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
 
 from remory.training.actor import Strand
 from remory.training.generator import generate_session
 from remory.training.phrasing import Phrasing
 from remory.training.sessions import Fact, Session, Turn
-from remory.training.settings import StageSettings
+from remory.training.settings import SUMMARY_TOKENS, StageSettings
 
 _SUFFIXES = ("", "", "", " Answer in a few words.", " Answer briefly.", " Be brief.", " Just the answer, please.")
 _LEADS = (
@@ -32,17 +34,27 @@ _SUMMARY_LEADS = (
     "The goal is this. ",
     "",
 )
-_FOLLOWING = 48
-_SUMMARY_TOKENS = 80
+_LEAD_SHARE = 0.35
+FOLLOWING = 48
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one compaction removes: token ids [T] and whether each is marked [T]."""
+    """What one compaction removes: token ids [T], whether each is marked [T], and its features [1, T, L*D] if known."""
 
     ids: tuple[int, ...]
     marked: tuple[bool, ...]
+    features: Tensor | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A strand that asks for a fact, and where its answer stands: token indices in one of the sample's parts."""
+
+    strand: Strand
+    part: int
+    places: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,31 +67,31 @@ class Sample:
     prefix: tuple[int, ...]
     summary: tuple[int, ...]
     parts: tuple[Part, ...]
-    questions: tuple[Strand, ...]
+    questions: tuple[Question, ...]
     following: tuple[Strand, ...] = ()
     unrelated: tuple[Strand, ...] = ()
 
 
-def draw_sample(seed: str, stage: StageSettings, parts: int, phrasing: Phrasing) -> Sample:
-    """The sample of this seed: the same text, the same facts and the same ways to ask, for ever.
+def draw_sample(seed: str, visit: str, stage: StageSettings, parts: int, phrasing: Phrasing) -> Sample:
+    """The session of this seed, and what is asked of it on this visit: the same for ever.
 
     Of a second compaction both parts are shorter, so that old rows, summary and new history fill one block.
     """
-    r = random.Random(seed)
-    tokens = stage.tokens if parts == 1 else 2 * stage.tokens - stage.tokens // 8 - _SUMMARY_TOKENS
-    session = generate_session(r, phrasing.count, tokens + _FOLLOWING)
+    r = random.Random(f"{seed}:{parts}:{stage.tokens}")
+    tokens = stage.tokens if parts == 1 else stage.tokens + stage.second_tokens
+    session = generate_session(r, phrasing.count, tokens + FOLLOWING)
     pieces, following = _cut(session, phrasing, stage.tokens, parts)
-    removed = [turn.text for piece in pieces for turn in piece]
-    facts = [fact for fact in session.facts if any(fact.answer in text for text in removed)]
+    r = random.Random(visit)
+    facts = list(session.facts)
     r.shuffle(facts)
-    more = r.random() < stage.continuations
+    more = stage.questions > 0 and r.random() < stage.continuations
     return Sample(
         prefix=tuple(phrasing.prefix(session.system, session.task)),
         summary=tuple(_write_summary(r, pieces, phrasing)),
         parts=tuple(_part(piece, phrasing) for piece in pieces),
-        questions=tuple(_ask(r, fact, phrasing) for fact in facts[: stage.questions]),
+        questions=_ask_all(r, facts, pieces, phrasing) if stage.questions else (),
         following=_continuation(following, phrasing) if more else (),
-        unrelated=_unrelated(r, phrasing) if more else (),
+        unrelated=draw_unrelated(r, phrasing) if more else (),
     )
 
 
@@ -90,12 +102,23 @@ def _cut(
     turns = list(session.turns)
     pieces = []
     for number in range(parts):
-        room = tokens if number == 0 else tokens - tokens // 8 - _SUMMARY_TOKENS
+        room = tokens if number == 0 else tokens - tokens // 8 - SUMMARY_TOKENS
         piece: list[Turn] = []
         while turns and phrasing.count(piece) + phrasing.length(turns[0]) <= room:
             piece.append(turns.pop(0))
-        pieces.append(tuple(piece))
+        if not piece and turns:
+            piece.append(_shorten(turns.pop(0), room, phrasing))
+        if piece:
+            pieces.append(tuple(piece))
     return pieces, tuple(turns)
+
+
+def _shorten(turn: Turn, tokens: int, phrasing: Phrasing) -> Turn:
+    """The beginning of a message that has more than so many tokens."""
+    while turn.text and (length := phrasing.length(turn)) > tokens:
+        text = turn.text[: len(turn.text) * tokens // length - 1]
+        turn = Turn(turn.role, text, tuple((start, stop) for start, stop in turn.marks if stop <= len(text)))
+    return turn
 
 
 def _part(turns: Sequence[Turn], phrasing: Phrasing) -> Part:
@@ -108,9 +131,39 @@ def _part(turns: Sequence[Turn], phrasing: Phrasing) -> Part:
     return Part(tuple(ids), tuple(marked))
 
 
+def _ask_all(
+    r: random.Random, facts: Sequence[Fact], pieces: Sequence[Sequence[Turn]], phrasing: Phrasing
+) -> tuple[Question, ...]:
+    questions = []
+    for fact in facts:
+        strand = _ask(r, fact, phrasing)
+        if found := _locate(fact, pieces, phrasing):
+            questions.append(Question(strand, *found))
+    return tuple(questions)
+
+
 def _ask(r: random.Random, fact: Fact, phrasing: Phrasing) -> Strand:
     question = phrasing.question(r.choice(_LEADS) + r.choice(fact.questions) + r.choice(_SUFFIXES))
-    return Strand((*question, *phrasing.encode(fact.answer), *phrasing.end_ids), len(question))
+    lead = r.random() < _LEAD_SHARE
+    begun = phrasing.encode("Answer:") if lead else []
+    answer = phrasing.encode(" " * lead + fact.answer)
+    return Strand((*question, *begun, *answer, *phrasing.end_ids), len(question) + len(begun))
+
+
+def _locate(fact: Fact, pieces: Sequence[Sequence[Turn]], phrasing: Phrasing) -> tuple[int, tuple[int, ...]] | None:
+    """The part, and the places in it, of the last mark that holds the answer; None when it was not removed."""
+    found = None
+    for number, piece in enumerate(pieces):
+        begin = 0
+        for turn in piece:
+            for start, stop in turn.marks:
+                offset = turn.text[start:stop].find(fact.answer)
+                if offset >= 0:
+                    first = start + offset
+                    places = phrasing.places(turn, first, first + len(fact.answer))
+                    found = number, tuple(begin + place for place in places)
+            begin += phrasing.length(turn)
+    return found
 
 
 def _write_summary(r: random.Random, pieces: Sequence[Sequence[Turn]], phrasing: Phrasing) -> list[int]:
@@ -120,14 +173,15 @@ def _write_summary(r: random.Random, pieces: Sequence[Sequence[Turn]], phrasing:
     ]
     chosen = r.sample(plain, min(len(plain), r.randint(1, 4)))
     text = r.choice(_SUMMARY_LEADS) + " ".join(chosen)
-    return phrasing.encode(text or "Nothing yet.")[: r.randint(8, _SUMMARY_TOKENS)]
+    return phrasing.encode(text or "Nothing yet.")[: r.randint(8, SUMMARY_TOKENS)]
 
 
 def _continuation(turns: Sequence[Turn], phrasing: Phrasing) -> tuple[Strand, ...]:
-    ids = [token for turn in turns for token in phrasing.turn(replace(turn, marks=()))[0]][:_FOLLOWING]
+    ids = [token for turn in turns for token in phrasing.turn(replace(turn, marks=()))[0]][:FOLLOWING]
     return (Strand(tuple(ids), 4),) if len(ids) > 8 else ()
 
 
-def _unrelated(r: random.Random, phrasing: Phrasing) -> tuple[Strand, ...]:
-    other = generate_session(r, phrasing.count, 4 * _FOLLOWING)
+def draw_unrelated(r: random.Random, phrasing: Phrasing) -> tuple[Strand, ...]:
+    """Text of a generated session that no memory knows of; none if what was generated is too short."""
+    other = generate_session(r, phrasing.count, 4 * FOLLOWING)
     return _continuation(other.turns, phrasing)

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from remory.errors import InvalidInput
 
 _PRESETS = Path(__file__).with_name("presets")
+# A second compaction's block holds the first one's summary and rows too; samples.py leaves this much for the summary.
+SUMMARY_TOKENS = 80
 Size = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
@@ -38,47 +40,114 @@ class NetworkSettings(_Section):
     salience_channels: Size = 256
     salience_reach: Size = 12
 
+    @model_validator(mode="after")
+    def _check(self) -> NetworkSettings:
+        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
+            raise ValueError(f"layers must ascend from 0 on and be at least one, got {list(self.layers)}")
+        if self.block_tokens % self.ratio:
+            raise ValueError(f"block_tokens {self.block_tokens} is not a multiple of ratio {self.ratio}")
+        if self.memory_budget < self.block_tokens // self.ratio:
+            raise ValueError(
+                f"memory_budget {self.memory_budget} is less than a block's {self.block_tokens // self.ratio} rows "
+                f"(block_tokens {self.block_tokens}, ratio {self.ratio})"
+            )
+        if self.depth < 2:
+            raise ValueError(f"depth must be at least 2, got {self.depth}: the last layer reads no history")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim must be even, got {self.head_dim}")
+        return self
+
 
 class StageSettings(_Section):
     """Part of the curriculum: `steps` of `batch` sessions of `tokens` (a multiple of the ratio, at most a block).
 
-    `questions` are asked of each. `hints` goes linearly from 1 to 0 over this many steps: the share of a session's
-    marked words that are kept whatever the network scores them. `continuations`: share of sessions on which the text
-    that follows, and text that has nothing to do with it, are read behind the memory.
+    `questions` are asked of each; with none the frozen actor reads nothing behind the memory, and only the choice of
+    tokens is trained. `pool`: so many sessions are drawn from again and again, with other questions each time, and
+    their features are kept; 0 means new ones always. `hints` goes linearly from 1 to 0 over this many steps: the share
+    of a session's marked words that are kept whatever the network scores them. `continuations`: share of sessions on
+    which the text that follows, and text that has nothing to do with it, are read behind the memory.
     """
 
     steps: Size
     batch: Size
     tokens: Size
-    questions: Size
+    questions: Annotated[int, Field(ge=0)]
+    pool: Annotated[int, Field(ge=0)] = 0
     hints: Annotated[int, Field(ge=0)] = 0
     continuations: Share = 0.25
     second_compactions: Share = 0.0
 
+    @property
+    def second_tokens(self) -> int:
+        """Most tokens of new history in a second compaction, which reads the first one's summary and rows too."""
+        return self.tokens - self.tokens // 8 - SUMMARY_TOKENS
+
 
 class LossSettings(_Section):
-    """Weights of the losses, each a mean over tokens in nats."""
+    """Weights of the losses, each a mean over tokens in nats. `distilled`: the text that follows in own data."""
 
     answer: Weight = 1.0
     salience: Weight = 1.0
     continuation: Weight = 0.1
     unrelated: Weight = 0.1
+    distilled: Weight = 0.5
 
 
 class TrainingSettings(_Section):
+    """A whole run.
+
+    `base_gate` and `pointer_copy`: how much of the network's output and of its copy path rows begin with. `blur`: the
+    share of features and of tokens that the choice of tokens does not see in training. `statistics_sessions`: generated
+    sessions in which tokens are counted for their rarity.
+    """
+
     network: NetworkSettings
-    stages: tuple[StageSettings, ...]
+    stages: Annotated[tuple[StageSettings, ...], Field(min_length=1)]
     losses: LossSettings = LossSettings()
     learning_rate: Annotated[float, Field(gt=0)] = 8e-4
     warmup: Size = 50
     weight_decay: Weight = 0.01
     base_gate: float = 0.05
     pointer_copy: float = 0.05
+    blur: Annotated[float, Field(ge=0, lt=1)] = 0.0
     seed: int = 0
+    statistics_sessions: Size = 200
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainingSettings:
+        sizes = self.network
+        for number, stage in enumerate(self.stages, 1):
+            if stage.tokens % sizes.ratio:
+                raise ValueError(f"stage {number}: tokens {stage.tokens} is not a multiple of ratio {sizes.ratio}")
+            if stage.tokens > sizes.block_tokens:
+                raise ValueError(f"stage {number}: tokens {stage.tokens} exceeds block_tokens {sizes.block_tokens}")
+            if not stage.second_compactions:
+                continue
+            if stage.second_tokens < stage.tokens // 4:
+                raise ValueError(
+                    f"stage {number}: tokens {stage.tokens} leaves {stage.second_tokens} for the new history of second "
+                    f"compactions, behind {SUMMARY_TOKENS} of summary and {stage.tokens // 8} of rows"
+                )
+            if sizes.ratio < 8 or sizes.max_depth < 2:
+                raise ValueError(
+                    f"stage {number}: second compactions need a ratio of at least 8 and a max_depth of at least 2, "
+                    f"got {sizes.ratio} and {sizes.max_depth}"
+                )
+        return self
 
     @property
     def steps(self) -> int:
         return sum(stage.steps for stage in self.stages)
+
+    def samples_after(self, step: int) -> int:
+        """How many samples the steps from `step` (from 0) to the end take."""
+        left, samples = self.steps - step, 0
+        for stage in reversed(self.stages):
+            samples += min(max(left, 0), stage.steps) * stage.batch
+            left -= stage.steps
+        return samples
 
     def stage_at(self, step: int) -> tuple[StageSettings, int]:
         """The stage that a step (from 0) belongs to, and how many of the stage's steps came before."""
@@ -107,6 +176,19 @@ def load_settings(source: str | Path, changes: dict[str, Any] | None = None) -> 
             f"no settings at {source}: name a JSON file or one of the presets {', '.join(preset_names())}"
         )
     try:
-        return TrainingSettings.model_validate(json.loads(path.read_text()) | (changes or {}))
-    except (ValueError, ValidationError) as error:
-        raise InvalidInput(f"{path.name}: {error}") from error
+        stated = json.loads(path.read_text())
+        if not isinstance(stated, dict):
+            raise InvalidInput(f"{path.name} must hold an object, got a {type(stated).__name__}")
+        return TrainingSettings.model_validate(stated | (changes or {}))
+    except ValidationError as error:
+        raise InvalidInput(f"{path.name}: {_describe(error)}") from error
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InvalidInput(f"{path.name} is not JSON: {error}") from error
+
+
+def _describe(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_context=False)
+    return "; ".join(
+        ": ".join(filter(None, [".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, ")]))
+        for fault in faults
+    )

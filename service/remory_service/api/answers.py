@@ -72,6 +72,14 @@ class Node(BaseModel):
     depth: int
 
 
+class MadeBy(BaseModel):
+    """The names of what made a memory."""
+
+    checkpoint: str
+    actor: str
+    actor_revision: str
+
+
 class Receipt(BaseModel):
     """What a compaction says about itself."""
 
@@ -93,6 +101,7 @@ class Receipt(BaseModel):
     branches: list[str]
     depths: dict[str, int] = Field(description="Rows by depth.")
     frontier: list[Node]
+    made_by: MadeBy | None = Field(default=None, description="Absent from memories of earlier versions.")
     timings_ms: dict[str, float] = Field(description="summary, leaves, merge, store")
     expanded: bool | None = Field(default=None, description="true when the memory is no smaller than what it replaces.")
 
@@ -217,6 +226,7 @@ class InfoAnswer(BaseModel):
     """Who answers. `checkpoint` and `summary_contract` are null without memory."""
 
     version: str
+    collect: bool = Field(description="Tokens of requests with `X-Remory-Collect: yes` are kept.")
     engine: str
     context_length: int
     actor: ActorFacts

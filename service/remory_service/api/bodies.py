@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from remory_service.api.scoped_bodies import Text
-from remory_service.identity import SESSION_HEADER
+from remory_service.identity import COLLECT_HEADER, SESSION_HEADER
 
 
 def _one_or_list(value: Any) -> str:
@@ -217,7 +217,24 @@ class SessionHeader(BaseModel):
     session: str | None = Field(default=None, alias=SESSION_HEADER, description="1 to 256 printable ASCII characters.")
 
 
-class OptionalSessionHeader(BaseModel):
+class CollectHeader(BaseModel):
+    """Whether the request's tokens may be kept for training; a server that collects nothing passes over it."""
+
+    collect: str | None = Field(
+        default=None, alias=COLLECT_HEADER, description="`yes`: a server with --collect may keep this request's tokens."
+    )
+
+    @property
+    def agrees(self) -> bool:
+        """Nothing but a plain yes will do."""
+        return self.collect is not None and self.collect.strip().lower() == "yes"
+
+
+class CompactionHeader(SessionHeader, CollectHeader):
+    """The session that a compaction belongs to."""
+
+
+class OptionalSessionHeader(CollectHeader):
     """Which session's memories, needed only together with a handle."""
 
     session: str | None = Field(default=None, alias=SESSION_HEADER, description="Needed with `remory.handle`.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Generator, Iterator, Sequence
+import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from flask_openapi3 import APIBlueprint, Tag
 from remory import __version__
 from remory.compaction.history import Chunk, cut_history
 from remory.compaction.memory import Memory
-from remory.engines.base import Source
+from remory.engines.base import GenerationOutput, Source
 from remory_service.api.answers import (
     CompactAnswer,
     CompactTextAnswer,
@@ -30,7 +31,9 @@ from remory_service.api.answers import (
     TokenizeAnswer,
 )
 from remory_service.api.bodies import (
+    CollectHeader,
     CompactBody,
+    CompactionHeader,
     CompactTextBody,
     DetokenizeBody,
     ErrorAnswer,
@@ -43,6 +46,7 @@ from remory_service.api.bodies import (
     SessionHeader,
     TokenizeBody,
 )
+from remory_service.api.checkpoints import used_facts
 from remory_service.api.conversation import (
     insert_ids,
     render_body,
@@ -72,6 +76,11 @@ from remory_service.identity import checked_session
 from remory_service.runtime import Loaded, Runtime
 from remory_service.store import memories
 from remory_service.store.memories import MemoryInfo, Owner
+from remory_service.store.transcripts import Collected
+
+log = logging.getLogger(__name__)
+
+Keeper = Callable[[GenerationOutput], None]
 
 _SHOWN_HANDLE = 64
 
@@ -95,22 +104,26 @@ def generate(header: OptionalSessionHeader, body: GenerateBody) -> Response:
     the first event arrives as a last event `{"error": …}`. A client that hangs up stops the work.
     """
     runtime = _runtime()
-    loaded, watch = runtime.loaded(), Watch(runtime, request.environ)
-    sources = prompts(body, loaded.engine) if body.remory is None else [_restored(runtime.with_memory(), header, body)]
+    loaded = runtime.loaded() if body.remory is None else runtime.with_memory()
+    watch = Watch(runtime, request.environ)
+    sources = prompts(body, loaded.engine) if body.remory is None else [_restored(loaded, header, body)]
     recalled = None
     if body.recall is not None:
         sources, recalled = _with_recall(loaded, header, body, body.recall, sources, watch)
     jobs = jobs_of(body, sources, runtime.config.max_sequences, {} if recalled is None else recalled.shown())
     many = is_batch(body) or len(jobs) > 1
     outputs = follow(loaded.engine, [job.request for job in jobs], watch)
+    keep = _continuation_keeper(header, body)
     if body.stream:
-        return _stream(outputs, jobs, many)
-    answers = [answer(output, job) for output, job in zip(last_outputs(outputs, len(jobs)), jobs, strict=True)]
+        return _stream(outputs, jobs, many, keep)
+    ended = last_outputs(outputs, len(jobs))
+    keep(ended[0])
+    answers = [answer(output, job) for output, job in zip(ended, jobs, strict=True)]
     return jsonify(answers if many else answers[0])
 
 
 @native.post("/v1/compact", responses={200: CompactAnswer, **_MADE_BY_ACTOR})
-def compact(header: SessionHeader, body: CompactBody) -> Response:
+def compact(header: CompactionHeader, body: CompactBody) -> Response:
     """Make memory of a history: a new handle for prefix, summary and rows.
 
     Existing handles stay as they are, whatever happens. A compaction runs to its end once it has begun; if its client
@@ -128,11 +141,12 @@ def compact(header: SessionHeader, body: CompactBody) -> Response:
         check_ids("history_ids", history_ids, vocabulary)
     memory = loaded.compactor.compact(prefix_ids, history_ids, summary_ids, previous, branches)
     parents = [handle for handle in (body.previous, *body.branches) if handle is not None]
-    return jsonify(_saved(owner, memory, watch, _chunks(loaded, body, history_ids), parents))
+    collected = _collected(loaded, header, history_ids)
+    return jsonify(_saved(owner, memory, watch, _chunks(loaded, body, history_ids), parents, collected))
 
 
 @native.post("/v1/compact/text", responses={200: CompactTextAnswer, **_MADE_BY_ACTOR})
-def compact_text(header: SessionHeader, body: CompactTextBody) -> Response:
+def compact_text(header: CompactionHeader, body: CompactTextBody) -> Response:
     """Compact a conversation: render it, let the actor write the summary, and make memory of all between.
 
     The prefix (leading system messages and the first user message) and the last `keep_last` messages stay; a tool call
@@ -143,6 +157,9 @@ def compact_text(header: SessionHeader, body: CompactTextBody) -> Response:
     owner, runtime = _owner(header), _runtime()
     loaded, watch = runtime.with_memory(), Watch(runtime, request.environ)
     previous = _memory(owner, body.previous) if body.previous is not None else None
+    if previous is not None:
+        # It could be restored for the summary, and would be refused after it.
+        loaded.compactor.check(previous)
     parts, rendered = render_body(loaded, body)
     source, place = summary_prompt(loaded, body, parts, rendered, previous)
     recalled = Recalled()
@@ -155,7 +172,14 @@ def compact_text(header: SessionHeader, body: CompactTextBody) -> Response:
     memory = loaded.compactor.compact(rendered.prefix_ids, rendered.history_ids, summary.ids, previous)
     parents = [] if body.previous is None else [body.previous]
     return jsonify(
-        _saved(owner, memory, watch, _chunks(loaded, body, rendered.history_ids), parents)
+        _saved(
+            owner,
+            memory,
+            watch,
+            _chunks(loaded, body, rendered.history_ids),
+            parents,
+            _collected(loaded, header, rendered.history_ids),
+        )
         | ({} if body.recall is None else recalled.shown())
         | {
             "summary": summary.text,
@@ -197,7 +221,7 @@ def get_history(header: SessionHeader, path: HandlePath, query: HistoryQuery) ->
 
 @native.delete("/v1/memories/<handle>", responses={200: DeletedAnswer, **_NOT_FOUND})
 def delete_memory(header: SessionHeader, path: HandlePath) -> Response:
-    """Delete a memory of the session; its rows too, unless another handle has the same."""
+    """Delete a memory of the session, and its transcripts; its rows too, unless another handle has the same."""
     if not memories.delete(_owner(header), path.handle):
         raise _unknown(path.handle)
     return jsonify({"handle": path.handle, "deleted": True})
@@ -267,6 +291,8 @@ def server_info() -> Response:
             "summarizer": _model_named(config.summarizer),
             "autosave_tokens": config.autosave_tokens,
             "keep_history": config.keep_history,
+            "collect": config.collect,
+            "collect_bytes": config.collect_bytes,
             "threads": config.threads,
             "engine": runtime.stats(),
         }
@@ -351,11 +377,41 @@ def _chunks(loaded: Loaded, body: CompactBody | CompactTextBody, history_ids: li
     return cut_history(history_ids, loaded.engine.tokenizer, speech_of(loaded).ends) if wanted else []
 
 
+def _collected(loaded: Loaded, header: CollectHeader, history_ids: list[int]) -> Collected | None:
+    """What is kept of a compaction for training: nothing unless server and session both want it."""
+    config = _runtime().config
+    if not (config.collect and header.agrees):
+        return None
+    return Collected(history_ids, loaded.engine.actor.revision, config.collect_bytes)
+
+
+def _continuation_keeper(header: OptionalSessionHeader, body: GenerateBody) -> Keeper:
+    """What keeps the tokens that followed a memory, the answer last, once they are all there; or does nothing."""
+    config = _runtime().config
+    if body.remory is None or not (config.collect and header.agrees):
+        return lambda output: None
+    owner, handle, (ids,), request_id = _owner(header), body.remory.handle, listed_ids(body), g.request_id
+
+    def keep(output: GenerationOutput) -> None:
+        # The boundary: the answer is there, and must not be lost with what nobody waits for.
+        try:
+            memories.keep_continuation(owner, handle, [*ids, *output.output_ids], config.collect_bytes)
+        except Exception:
+            log.warning("request %s: its transcript was not kept", request_id, exc_info=True)
+
+    return keep
+
+
 def _saved(
-    owner: Owner, memory: Memory, watch: Watch, history: Sequence[Chunk], parents: Sequence[str]
+    owner: Owner,
+    memory: Memory,
+    watch: Watch,
+    history: Sequence[Chunk],
+    parents: Sequence[str],
+    collected: Collected | None,
 ) -> dict[str, Any]:
     watch.check()
-    saved = memories.save(owner, memory, history, parents)
+    saved = memories.save(owner, memory, history, parents, collected)
     assert saved.handle is not None
     if history:
         current_app.extensions["remory_histories"].embed_soon(memories.histories_of(owner, saved.handle)[-1:])
@@ -367,10 +423,10 @@ def _shown(info: MemoryInfo) -> dict[str, Any]:
     return {"handle": info.handle, "created_at": created.replace("+00:00", "Z"), "receipt": info.receipt}
 
 
-def _stream(outputs: Generator[Indexed], jobs: list[Job], many: bool) -> Response:
+def _stream(outputs: Generator[Indexed], jobs: list[Job], many: bool, keep: Keeper) -> Response:
     """Server-sent events. The first output is waited for here, so that what fails before it answers with a status."""
     first = next(outputs)
-    events = _events(first, outputs, jobs, many, g.request_id)
+    events = _events(first, outputs, jobs, many, keep, g.request_id)
     response = Response(events, content_type="text/event-stream; charset=utf-8")
     response.headers["Cache-Control"] = "no-store"
     # Otherwise a proxy such as nginx would hold events back until it has a buffer full.
@@ -379,7 +435,9 @@ def _stream(outputs: Generator[Indexed], jobs: list[Job], many: bool) -> Respons
     return response
 
 
-def _events(first: Indexed, outputs: Generator[Indexed], jobs: list[Job], many: bool, request_id: str) -> Iterator[str]:
+def _events(
+    first: Indexed, outputs: Generator[Indexed], jobs: list[Job], many: bool, keep: Keeper, request_id: str
+) -> Iterator[str]:
     begun: set[int] = set()
     # The status has been sent, so whatever fails from here on can only be told as an event.
     try:
@@ -389,6 +447,7 @@ def _events(first: Indexed, outputs: Generator[Indexed], jobs: list[Job], many: 
             begun.add(index)
             event = answer(output, jobs[index], told)
             yield _event(event | {"index": index} if many else event)
+        keep(output)
     except Exception as error:
         failure = known(error, request_id)
         yield _event({"error": {"code": failure.status, "message": failure.detail}})
@@ -401,11 +460,11 @@ def _event(data: dict[str, Any]) -> str:
 
 
 def _info(loaded: Loaded) -> dict[str, Any]:
-    engine, checkpoint = loaded.engine, loaded.checkpoint
-    actor, tokenizer = engine.actor, engine.tokenizer
-    facts: dict[str, Any] = {
+    config, actor, tokenizer = _runtime().config, loaded.engine.actor, loaded.engine.tokenizer
+    return {
         "version": __version__,
-        "engine": current_app.extensions["remory"].config.backend,
+        "engine": config.backend,
+        "collect": config.collect,
         "context_length": actor.context_length,
         "actor": {
             "name": actor.name,
@@ -422,21 +481,5 @@ def _info(loaded: Loaded) -> dict[str, Any]:
             "vocabulary": len(tokenizer),
             "eos_token_id": tokenizer.eos_token_id,
         },
-        "checkpoint": None,
-        "summary_contract": None,
+        **used_facts(loaded),
     }
-    if checkpoint is not None:
-        facts["checkpoint"] = {
-            "identity": loaded.compactor.identity,
-            "name": checkpoint.name,
-            "schema": checkpoint.schema,
-            "strategy": checkpoint.strategy,
-            "trained": checkpoint.trained,
-            "block_tokens": checkpoint.block_tokens,
-            "compression_ratio": checkpoint.ratio,
-            "memory_budget": checkpoint.memory_budget,
-            "layer_ids": checkpoint.layer_ids,
-            "base": checkpoint.geometry.base,
-        }
-        facts["summary_contract"] = checkpoint.contract.model_dump(by_alias=True)
-    return facts

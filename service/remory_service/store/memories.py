@@ -20,10 +20,11 @@ import peewee
 from remory.compaction.history import Chunk
 from remory.compaction.memory import Memory, pack_ids, unpack_ids
 from remory_service.errors import StoreDamaged
-from remory_service.store import histories
+from remory_service.store import histories, transcripts
 from remory_service.store.database import connection, now_ms, transaction
 from remory_service.store.histories import KeptChunk
 from remory_service.store.schema import StoredMemory, StoredRows
+from remory_service.store.transcripts import Collected
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +48,17 @@ class MemoryInfo:
 
 
 @connection()
-def save(owner: Owner, memory: Memory, history: Sequence[Chunk] = (), parents: Sequence[str] = ()) -> Memory:
+def save(
+    owner: Owner,
+    memory: Memory,
+    history: Sequence[Chunk] = (),
+    parents: Sequence[str] = (),
+    collected: Collected | None = None,
+) -> Memory:
     """Store a memory under a new handle: all of it in one transaction, or nothing.
 
     `history`: chunks of what its compaction removed, if they are to be kept. `parents`: handles that it was made from,
-    whose histories it has too.
+    whose histories it has too. `collected`: what its session agreed to have kept of the compaction.
 
     Returns it with the handle, and with the receipt's `timings_ms.store`: milliseconds up to the writing of the handle
     itself, which has the receipt in it.
@@ -74,8 +81,10 @@ def save(owner: Owner, memory: Memory, history: Sequence[Chunk] = (), parents: S
             receipt=json.dumps(saved.receipt),
             created_at=now_ms(),
         ).execute()
-        known = (_number(owner, parent) for parent in parents)
-        histories.keep(number, history, [parent for parent in known if parent is not None], now_ms())
+        known = [known for parent in parents if (known := _number(owner, parent)) is not None]
+        histories.keep(number, history, known, now_ms())
+        if collected is not None:
+            transcripts.keep(number, collected, known, now_ms())
     return saved
 
 
@@ -131,14 +140,25 @@ def history_page(owner: Owner, handle: str, limit: int, skip: int) -> list[KeptC
 
 
 @connection()
+def keep_continuation(owner: Owner, handle: str, ids: Sequence[int], limit: int) -> bool:
+    """Keep what was said behind a memory, if its compaction has a transcript. `limit`: see `Collected`."""
+    with transaction():
+        number = _number(owner, handle)
+        return number is not None and transcripts.keep_continuation(number, ids, limit, now_ms())
+
+
+@connection()
 def delete(owner: Owner, handle: str) -> bool:
-    """Delete a memory, and its rows and histories unless another handle has them; False when there is none."""
+    """Delete a memory with its transcripts, and its rows and histories unless another handle has them; False when there
+    is none.
+    """
     with transaction():
         found = StoredMemory.select(StoredMemory.id, StoredMemory.rows).where(_is(owner, handle)).tuples().first()
         if found is None:
             return False
         number, digest = found
         histories.release(number)
+        transcripts.remove([number])
         StoredMemory.delete_by_id(number)
         others = StoredMemory.select().where(StoredMemory.rows == digest)
         StoredRows.delete().where(StoredRows.sha256 == digest, ~peewee.fn.EXISTS(others)).execute()

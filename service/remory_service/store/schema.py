@@ -264,6 +264,35 @@ class StoredChunk(Record):
         table_name = "history_chunk"
 
 
+class StoredTranscript(Record):
+    """What a memory's compaction removed, of a session that agreed: int32 little endian. `parents`: a JSON list of the
+    memories that it went on from, by their ids. `size`: bytes of the ids. `created_at`: epoch ms.
+    """
+
+    memory = peewee.ForeignKeyField(StoredMemory, column_name="memory_id", primary_key=True)
+    created_at = peewee.BigIntegerField()
+    size = peewee.BigIntegerField()
+    actor_revision = peewee.TextField()
+    parents = peewee.TextField()
+    history_ids = peewee.BlobField()
+
+    class Meta:
+        table_name = "transcript"
+
+
+class StoredContinuation(Record):
+    """What was said behind a memory that has a transcript: what was sent and what the actor answered, as there."""
+
+    id = peewee.BigAutoField()
+    transcript = peewee.ForeignKeyField(StoredTranscript, column_name="memory_id")
+    created_at = peewee.BigIntegerField()
+    size = peewee.BigIntegerField()
+    ids = peewee.BlobField()
+
+    class Meta:
+        table_name = "transcript_continuation"
+
+
 class Migration(Record):
     """One migration that this file has been through."""
 

@@ -148,7 +148,7 @@ def generate_session(r: random.Random, count_tokens: CountTokens, tokens: int) -
     """
     if tokens < 80:
         raise ValueError(f"a session needs 80 tokens at least, not {tokens}")
-    makers, density = _draw_mood(r), r.uniform(3, 20)
+    makers, density = _draw_mood(r), r.uniform(3, 13)
     r = Cast(r.getrandbits(64), [words.service(r) for _ in range(r.randint(1, 6))])
     system, task = system_message(r), task_message(r)
     draft, style = _Draft(count_tokens, tokens), draw_style(r)
