@@ -168,10 +168,10 @@ def tiny_frontier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def embedded() -> tuple[Path, Any]:
-    """The actor and the checkpoint that come with the package."""
+    """The actor and the untrained checkpoint that come with the package."""
     from remory.actors import embedded_actor
 
-    return embedded_actor(), load_checkpoint(embedded_checkpoint())
+    return embedded_actor(), load_checkpoint(embedded_checkpoint(trained=False))
 
 
 @pytest.fixture(scope="session")

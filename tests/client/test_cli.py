@@ -26,9 +26,9 @@ def remory(*arguments, **environment):
 
 def test_help_names_every_command_and_no_other():
     text = remory("--help").stdout
-    for command in ("serve", "demo", "mcp", "reembed", "doctor", "keys", "transcripts"):
+    for command in ("serve", "demo", "train", "eval", "mcp", "reembed", "doctor", "keys", "transcripts"):
         assert re.search(rf"\n    {command}\s", text)
-    assert "train" not in text
+    assert "bench" not in text
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_doctor_finds_this_installation_in_order(tmp_path):
     done = remory("doctor", "--data", str(tmp_path), COLUMNS="200")
     assert done.returncode == 0, done.stdout
     assert "broken" not in done.stdout
-    assert "untrained" in done.stdout and "cpu" in done.stdout
+    assert "smollm2-135m, trained" in done.stdout and "cpu" in done.stdout
 
 
 def test_doctor_finds_what_is_broken(tmp_path, tiny_actor):

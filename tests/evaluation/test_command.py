@@ -12,6 +12,7 @@ import time
 import pytest
 
 from remory.cli import main
+from remory.network import embedded_checkpoint
 
 ARMS = ["full", "summary", "last-text", "memory", "another-memory"]
 
@@ -30,7 +31,8 @@ def remory_eval(*arguments, timeout=600):
 def settings(tmp_path_factory):
     """Of one evaluation that is run several times; the folder keeps its results."""
     out = tmp_path_factory.mktemp("out") / "results"
-    return ["--quick", "--set", "development", "--stages", 1, "--arms", ",".join(ARMS), "--out", out]
+    plan = ["--quick", "--set", "development", "--stages", 1, "--arms", ",".join(ARMS)]
+    return [*plan, "--checkpoint", embedded_checkpoint(trained=False), "--out", out]
 
 
 @pytest.fixture(scope="module")

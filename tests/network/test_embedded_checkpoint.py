@@ -18,7 +18,7 @@ def actor() -> Path:
 
 @pytest.fixture(scope="module")
 def checkpoint() -> Checkpoint:
-    return load_checkpoint(embedded_checkpoint())
+    return load_checkpoint(embedded_checkpoint(trained=False))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_it_says_what_it_is(checkpoint: Checkpoint) -> None:
     assert checkpoint.geometry.base == "tail"
     assert checkpoint.geometry.pointer_heads == 0
     assert checkpoint.network.dtype == torch.bfloat16
-    assert "has not been trained" in (embedded_checkpoint() / "README.md").read_text()
+    assert "has not been trained" in (embedded_checkpoint(trained=False) / "README.md").read_text()
 
 
 def test_it_fits_the_embedded_actor(checkpoint: Checkpoint, actor: Path, embeddings: torch.Tensor) -> None:
@@ -77,5 +77,5 @@ def test_its_rows_are_the_last_tokens_embeddings(checkpoint: Checkpoint, embeddi
 
 def test_it_can_be_made_again_to_the_byte(tmp_path: Path) -> None:
     make_checkpoint(tmp_path / "again")
-    packaged = {path.name: path.read_bytes() for path in embedded_checkpoint().iterdir()}
+    packaged = {path.name: path.read_bytes() for path in embedded_checkpoint(trained=False).iterdir()}
     assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == packaged

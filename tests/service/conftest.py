@@ -161,7 +161,7 @@ def embedded_server(
     with ExitStack() as stack:
         url = None if request.param == "sqlite" else stack.enter_context(postgresql.fresh())
         running = launch(
-            folder, folder / "data", embedded_actor(), embedded_checkpoint(), *options, *store_options(url)
+            folder, folder / "data", embedded_actor(), embedded_checkpoint(trained=False), *options, *store_options(url)
         )
         stack.callback(running.kill)
         running.store = store_options(url)

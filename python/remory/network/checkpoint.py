@@ -119,9 +119,12 @@ class Checkpoint:
             )
 
 
-def embedded_checkpoint() -> Path:
-    """The packaged checkpoint for the embedded actor, SmolLM2-135M-Instruct."""
-    return Path(__file__).parent.parent / "checkpoints" / "smollm2-135m-tail"
+def embedded_checkpoint(*, trained: bool = True) -> Path:
+    """The packaged checkpoint for the embedded actor, SmolLM2-135M-Instruct.
+
+    The untrained one keeps the last tokens of each block: what a trained one is to be compared with.
+    """
+    return Path(__file__).parent.parent / "checkpoints" / ("smollm2-135m" if trained else "smollm2-135m-tail")
 
 
 def load_checkpoint(

@@ -36,6 +36,8 @@ from remory.training.sources import Own, Sources
 from remory.training.statistics import generated_messages, measure_rms, measure_statistics, own_messages
 
 _CLIP = 1.0
+# No weight depends on these: a network may go on at another ratio.
+_FREE = ("block_tokens", "compression_ratio", "local_window")
 _LOWEST_RATE = 0.05
 # Room for the prefix in front of a session, the summary and what is read behind it.
 _AROUND = 512
@@ -208,7 +210,9 @@ class Trainer:
             raise CheckpointError(f"{folder} reads the layers {list(found.layer_ids)}, the settings say {list(layers)}")
         stated, needed = asdict(found.geometry), asdict(self._geometry)
         differing = [
-            f"{name} {stated[name]} instead of {needed[name]}" for name in needed if stated[name] != needed[name]
+            f"{name} {stated[name]} instead of {needed[name]}"
+            for name in needed
+            if stated[name] != needed[name] and name not in _FREE
         ]
         if differing:
             raise CheckpointError(f"{folder} does not fit the settings and the actor: it has {', '.join(differing)}")

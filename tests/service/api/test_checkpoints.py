@@ -19,7 +19,7 @@ from remory_service.identity import make_key
 from tests.service.conftest import Server, StartServer, compact, generate, launch, store_options
 from tests.service.test_runtime import loaded_app
 
-TAIL = "smollm2-135m-tail"
+TAIL, TRAINED = "smollm2-135m-tail", "smollm2-135m"
 HISTORY = [504, 2988, 314, 42] * 30
 LONG = [504, 2988, 314, 42, 7042] * 500
 
@@ -148,7 +148,7 @@ def test_checkpoints_are_listed_with_the_one_in_use(client: httpx.Client) -> Non
     answer = client.get("/v1/checkpoints").json()
     assert answer["in_use"] == client.get("/v1/remory/info").json()["checkpoint"]
     found = {item["path"]: item for item in answer["checkpoints"]}
-    assert found.keys() == {"broken", "fine", "tiny", TAIL}
+    assert found.keys() == {"broken", "fine", "tiny", TAIL, TRAINED}
     assert in_use(client) == [TAIL]
     assert found[TAIL]["shipped"] and not found["fine"]["shipped"]
     assert found["fine"]["problem"] is None
@@ -177,7 +177,7 @@ def test_nothing_is_loaded_from_elsewhere(client: httpx.Client, path: str) -> No
 
 def test_an_absolute_path_into_the_folder_is_one_within(client: httpx.Client, checkpoints: Path) -> None:
     assert load(client, str(checkpoints / "fine"))["checkpoint"]["name"] == "fine"
-    refused(client, str(embedded_checkpoint()))
+    refused(client, str(embedded_checkpoint(trained=False)))
 
 
 @pytest.mark.parametrize("body", [{}, {"path": ""}, {"path": 1}, {"path": "a" * 5000}, {"path": "fine", "x": 1}])
@@ -212,7 +212,7 @@ def test_only_administrators_switch(start_server: StartServer, database_url: str
     for role in roles[:3]:
         with server.client(**{"X-API-Key": keys[role]}) as client:
             assert "admin" in refused(client, TAIL, 403)
-            assert [item["path"] for item in client.get("/v1/checkpoints").json()["checkpoints"]] == [TAIL]
+            assert [item["path"] for item in client.get("/v1/checkpoints").json()["checkpoints"]] == [TRAINED, TAIL]
     with server.client(**{"X-API-Key": keys["admin"]}) as client:
         assert "width 576, this one has 64" in refused(client, TAIL)
         assert "--checkpoints FOLDER" in refused(client, "fine")
@@ -232,7 +232,7 @@ def test_after_a_restart_a_memory_says_what_it_needs(
         return started[-1]
 
     try:
-        first = start(embedded_checkpoint())
+        first = start(embedded_checkpoint(trained=False))
         with first.client() as client:
             handle = compact(client, history_ids=HISTORY)["handle"]
             before = generate(client, input_ids=[8, 9], remory={"handle": handle})["output_ids"]
