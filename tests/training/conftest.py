@@ -13,7 +13,7 @@ from remory.training.trainer import Trainer
 SIZES: dict[str, Any] = {
     "layers": [1, 2],
     "block_tokens": 512,
-    "ratio": 16,
+    "ratio": 4,
     "heads": 2,
     "kv_heads": 1,
     "head_dim": 16,
@@ -23,7 +23,7 @@ SIZES: dict[str, Any] = {
     "salience_channels": 16,
     "salience_reach": 2,
 }
-STAGE: dict[str, Any] = {"steps": 2, "batch": 1, "tokens": 64, "questions": 2, "continuations": 1.0}
+STAGE: dict[str, Any] = {"steps": 2, "batch": 1, "tokens": 64, "questions": 2, "continuations": 1.0, "hints": 99}
 
 
 def describe(*, stage: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from remory.training.settings import load_settings
 from remory.training.trainer import Trainer
 from tests.training.conftest import describe, read_state, same
 
-STEPS = 300
+STEPS = 100_000
 # Seconds for another process to load its libraries and train a few steps, on a machine that is busy.
 PATIENCE = 600
 
@@ -102,7 +102,7 @@ def test_the_engine_makes_memories_with_the_checkpoint(settings_file: Path, tiny
         (rows,) = engine.encode(request).nodes
     finally:
         engine.close()
-    assert rows.shape == (32, 64) and rows.isfinite().all() and rows.std() > 0
+    assert rows.shape == (128, 64) and rows.isfinite().all() and rows.std() > 0
 
 
 def test_other_settings_need_restart(settings_file: Path, tiny_actor: Path, tmp_path: Path, capsys) -> None:
@@ -137,7 +137,7 @@ def test_the_time_is_kept(long_run: Path, tiny_actor: Path, tmp_path: Path, caps
     assert main(arguments(long_run, tiny_actor, out, "--minutes", "0.05")) == 0
     assert "stopping after step" in capsys.readouterr().out
     assert 0 < stored_step(out) < STEPS and (out / "checkpoint").is_dir()
-    assert f"of {STEPS} steps" in (out / "checkpoint" / "README.md").read_text()
+    assert f"of {STEPS:,} steps" in (out / "checkpoint" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -164,7 +164,7 @@ def test_a_killed_run_goes_on_from_what_was_saved(long_run: Path, tiny_actor: Pa
     process.kill()
     process.communicate()
     with (out / "log.jsonl").open("a") as stream:
-        stream.write('{"step": 299, "loss": 1.0}\n{"step": 29')
+        stream.write(f'{{"step": {STEPS}, "loss": 1.0}}\n{{"step": 29')
     check_goes_on(out, stored_step(out), tiny_actor, tmp_path)
 
 

@@ -38,7 +38,7 @@ def test_the_presets_fit_themselves() -> None:
 )
 def test_sizes_that_do_not_fit_are_refused(tmp_path: Path, network, stage, message: str) -> None:
     path = tmp_path / "settings.json"
-    path.write_text(json.dumps(describe(network=SIZES | network, stages=[STAGE | stage])))
+    path.write_text(json.dumps(describe(network=SIZES | {"ratio": 16} | network, stages=[STAGE | stage])))
     with pytest.raises(InvalidInput, match=f"settings.json: .*{message}"):
         load_settings(path)
 

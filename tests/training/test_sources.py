@@ -66,7 +66,7 @@ def write_lines(path: Path, *records: Any) -> Path:
 
 def make_sources(texts: Path, phrasing: Phrasing, actor: TrainingActor, cache: Path, limit: int = 1 << 20) -> Sources:
     documents = read([texts], phrasing)
-    return Sources(documents, phrasing, actor, TensorCache(cache, "tiny", limit), torch.rand(384), 16)
+    return Sources(documents, phrasing, actor, TensorCache(cache, "tiny", limit), torch.rand(384), 4)
 
 
 def test_folders_are_read_in_order(texts: Path, phrasing: Phrasing) -> None:

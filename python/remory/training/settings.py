@@ -100,7 +100,8 @@ class TrainingSettings(_Section):
 
     `base_gate` and `pointer_copy`: how much of the network's output and of its copy path rows begin with. `blur`: the
     share of features and of tokens that the choice of tokens does not see in training. `statistics_sessions`: generated
-    sessions in which tokens are counted for their rarity.
+    sessions in which tokens are counted for their rarity. `stop_after`: the run ends after so many steps, early, while
+    the learning rate is still that of the whole.
     """
 
     network: NetworkSettings
@@ -114,9 +115,12 @@ class TrainingSettings(_Section):
     blur: Annotated[float, Field(ge=0, lt=1)] = 0.0
     seed: int = 0
     statistics_sessions: Size = 200
+    stop_after: Size | None = None
 
     @model_validator(mode="after")
     def _check(self) -> TrainingSettings:
+        if self.stop_after and self.stop_after > self.scheduled_steps:
+            raise ValueError(f"stop_after {self.stop_after} is more than the stages' {self.scheduled_steps} steps")
         sizes = self.network
         for number, stage in enumerate(self.stages, 1):
             if stage.tokens % sizes.ratio:
@@ -139,6 +143,12 @@ class TrainingSettings(_Section):
 
     @property
     def steps(self) -> int:
+        """How many steps the run takes."""
+        return self.stop_after or self.scheduled_steps
+
+    @property
+    def scheduled_steps(self) -> int:
+        """How many steps the stages have, which the learning rate's cosine is laid over."""
         return sum(stage.steps for stage in self.stages)
 
     def samples_after(self, step: int) -> int:

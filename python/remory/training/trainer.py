@@ -321,7 +321,7 @@ class Trainer:
         """Linear warm-up, then a cosine down to a twentieth."""
         settings = self.settings
         warm = min(1.0, (step + 1) / settings.warmup)
-        share = step / max(settings.steps, 1)
+        share = step / settings.scheduled_steps
         return settings.learning_rate * warm * (_LOWEST_RATE + (1 - _LOWEST_RATE) * (1 + math.cos(math.pi * share)) / 2)
 
     def _precision(self) -> Any:
