@@ -57,3 +57,5 @@ def test_stages_follow_each_other() -> None:
     settings = make_settings(stages=[STAGE | {"batch": 4}, STAGE | {"steps": 3, "batch": 2}])
     assert [settings.stage_at(step)[1] for step in range(5)] == [0, 1, 0, 1, 2]
     assert [settings.samples_after(step) for step in range(6)] == [14, 10, 6, 4, 2, 0]
+    stopped = settings.model_copy(update={"stop_after": 3})
+    assert [stopped.samples_after(step) for step in range(6)] == [10, 6, 2, 0, 0, 0]

@@ -176,6 +176,8 @@ class _Run:
                 self._save()
             self._interruption.check()
             if self._time_is_up() and step.step < step.steps:
+                if self._figures:
+                    self._log(step)
                 self._say(f"stopping after step {step.step:,} of {step.steps:,}: {self._options.minutes:g} minutes")
                 return
             before = time.monotonic()

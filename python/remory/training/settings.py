@@ -142,21 +142,22 @@ class TrainingSettings(_Section):
         return self
 
     @property
-    def steps(self) -> int:
-        """How many steps the run takes."""
-        return self.stop_after or self.scheduled_steps
-
-    @property
     def scheduled_steps(self) -> int:
         """How many steps the stages have, which the learning rate's cosine is laid over."""
         return sum(stage.steps for stage in self.stages)
 
+    @property
+    def steps(self) -> int:
+        """How many steps the run takes."""
+        return self.stop_after or self.scheduled_steps
+
     def samples_after(self, step: int) -> int:
         """How many samples the steps from `step` (from 0) to the end take."""
-        left, samples = self.steps - step, 0
-        for stage in reversed(self.stages):
-            samples += min(max(left, 0), stage.steps) * stage.batch
-            left -= stage.steps
+        begin, samples = 0, 0
+        for stage in self.stages:
+            end = begin + stage.steps
+            samples += max(min(end, self.steps) - max(begin, step), 0) * stage.batch
+            begin = end
         return samples
 
     def stage_at(self, step: int) -> tuple[StageSettings, int]:

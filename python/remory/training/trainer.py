@@ -360,7 +360,8 @@ class Trainer:
         except (KeyError, ValueError, TypeError) as error:
             raise CheckpointError(f"{self.folder} holds a state that this version cannot read: {error}") from error
         ours, theirs = self.settings.model_dump(), settings.model_dump()
-        differing = [name for name in ours if ours[name] != theirs[name]]
+        # How far it is to go changes no step: a run may be stopped earlier, or go on beyond.
+        differing = [name for name in ours if ours[name] != theirs[name] and name != "stop_after"]
         differing += ["actor"] if revision != self._revision else []
         differing += [name for name in data if data[name] != self.data.get(name)]
         if differing:
