@@ -13,7 +13,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu))
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test serve bench bench-service bench-text check-linear fuzz lint clean
+.PHONY: help setup demo test serve bench bench-service bench-text bench-memory check-linear fuzz lint clean
 
 help:
 	@echo "make demo    see a session being compacted and going on"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench   the ops beside plain torch, search beside numpy and torch, a compaction beside a plain prefill"
 	@echo "make bench-service   the scoped memory under load"
 	@echo "make bench-text      how well texts are found again and chats summed up, and notes under load"
+	@echo "make bench-memory    what each part of the memory network is worth, on the development set (two minutes)"
 	@echo "make check-linear    100,000 operations of eight processes on each database: could they have happened in one order?"
 	@echo "make fuzz            20 minutes of generated requests"
 	@echo "make lint    ruff and mypy"
@@ -73,6 +74,9 @@ bench-text: setup
 	@$(VENV)/bin/python -m bench.text.history
 	@$(VENV)/bin/python -m bench.text.notes
 	@$(VENV)/bin/python -m bench.text.summaries
+
+bench-memory: setup
+	@$(VENV)/bin/python -m bench.memory.ablations $(ARGS)
 
 check-linear: setup
 	@$(VENV)/bin/python -m tests.service.scoped.check $(ARGS)

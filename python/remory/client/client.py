@@ -81,7 +81,8 @@ class Client:
 
     `session` groups handles and is needed for everything that makes or uses one. `key` is an API key; without keys on
     the server, `user` says who asks. `timeout` is in seconds and counts between bytes of an answer: a long generation
-    needs a long one unless it is streamed. Every method raises a `RemoryHTTPError`; no request is ever repeated.
+    needs a long one unless it is streamed. `collect` agrees that a server which was started to do so keeps the tokens,
+    to train memory networks on. Every method raises a `RemoryHTTPError`; no request is ever repeated.
     """
 
     def __init__(
@@ -92,11 +93,13 @@ class Client:
         key: str | None = None,
         user: str | None = None,
         timeout: float = 600.0,
+        collect: bool = False,
     ):
         headers = {
             "X-Remory-Session": session,
             "Authorization": f"Bearer {key}" if key else None,
             "X-Remory-User": user,
+            "X-Remory-Collect": "yes" if collect else None,
         }
         self.base_url = base_url.rstrip("/")
         self.session = session

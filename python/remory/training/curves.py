@@ -1,4 +1,4 @@
-"""curves.png of a run: its losses, and how many questions of the development set it answers; needs matplotlib."""
+"""curves.png of a run: its losses, and what it makes of the development set's questions; needs matplotlib."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def draw_curves(journal: Journal, path: Path) -> None:
     """Write the picture, in place of one that is there. Raises OSError."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11.0, 4.6), layout="constrained")
-    losses, checks = figure.subplots(1, 2)
+    figure = Figure(figsize=(15.0, 4.6), layout="constrained")
+    losses, answers, right = figure.subplots(1, 3)
     _draw_losses(losses, journal.steps())
-    _draw_checks(checks, journal.checks(), journal.full())
+    _draw_checks(answers, journal, "loss", "loss of the answers, nats a token", 1)
+    _draw_checks(right, journal, "exact", "answers exactly right, %", 100)
+    right.set_ylim(0, max(right.get_ylim()[1], 5.0))
     scratch = path.with_name(f".{path.name}")
-    figure.savefig(scratch, dpi=130, format="png")
+    figure.savefig(scratch, dpi=110, format="png")
     scratch.replace(path)
 
 
@@ -45,15 +47,15 @@ def _draw_losses(axes: Any, records: list[Record]) -> None:
     _finish(axes)
 
 
-def _draw_checks(axes: Any, checks: list[Record], full: Record | None) -> None:
+def _draw_checks(axes: Any, journal: Journal, name: str, label: str, unit: int) -> None:
+    checks, full = journal.checks(), journal.full()
     steps = [check["step"] for check in checks]
-    for name, label, colour in (("exact", "own memory", "C0"), ("exact_other", "another session's memory", "C3")):
-        axes.plot(steps, [100 * check[name] for check in checks], "o-", label=label, color=colour, markersize=3)
+    for suffix, words, colour in (("", "own memory", "C0"), ("_other", "another session's memory", "C3")):
+        axes.plot(steps, [unit * check[name + suffix] for check in checks], "o-", label=words, color=colour, ms=3)
     if full:
-        axes.axhline(100 * full["exact"], label="whole history", color="C2", linestyle="--")
-    axes.set(title="development set", xlabel="step", ylabel="answers exactly right, %")
+        axes.axhline(unit * full[name], label="whole history", color="C2", linestyle="--")
+    axes.set(title="development set", xlabel="step", ylabel=label)
     _finish(axes)
-    axes.set_ylim(0, max(axes.get_ylim()[1], 5.0))
 
 
 def _finish(axes: Any) -> None:

@@ -138,7 +138,7 @@ def test_what_is_under_way_ends_with_what_it_began_with(
             go_on.set()
         meanwhile, made = compacted(HISTORY), under_way.result()
     assert (made["rows_sha256"], made["made_by"]) == (alone["rows_sha256"], alone["made_by"])
-    assert made["made_by"]["checkpoint"] == TAIL
+    assert made["made_by"]["checkpoint"] == TRAINED
     assert (meanwhile["soft_tokens"], meanwhile["made_by"]["checkpoint"]) == (32, "fine")
     assert compacted(HISTORY)["rows_sha256"] == meanwhile["rows_sha256"]
     app.extensions["remory"].close()

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from remory import Client
 from tests.service.api.test_generation import events
 from tests.service.conftest import GREEDY, Server, StartServer, compact, generate, store_options
 
@@ -221,3 +222,13 @@ def test_an_export_needs_a_store_and_leaves_no_half_file(tmp_path: Path) -> None
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("remory: there is no store at")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_python_client_agrees_for_all_its_requests(
+    agreed: httpx.Client, embedded_server: Server, session: str
+) -> None:
+    with Client(embedded_server.url, session=session, collect=True) as client:
+        made = client.compact([504, 3575], HISTORY, [7042, 30])
+    with Client(embedded_server.url, session=session) as client:
+        client.compact([504, 3575], HISTORY, [7042])
+    assert kinds(agreed) == [(made["handle"], "compaction", len(HISTORY))]
