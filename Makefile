@@ -23,7 +23,7 @@ help:
 	@echo "make bench   the ops beside plain torch, search beside numpy and torch, a compaction beside a plain prefill"
 	@echo "make bench-service   the scoped memory under load"
 	@echo "make bench-text      how well texts are found again and chats summed up, and notes under load"
-	@echo "make bench-memory    what each part of the memory network is worth, on the development set (two minutes)"
+	@echo "make bench-memory    what each part of the memory network is worth, on the development set"
 	@echo "make check-linear    100,000 operations of eight processes on each database: could they have happened in one order?"
 	@echo "make fuzz            20 minutes of generated requests"
 	@echo "make lint    ruff and mypy"

@@ -1,7 +1,7 @@
 """What each part of a trained network is worth, on the development set: `python -m bench.memory.ablations`.
 
 The same weights with parts switched off and at other ratios; answers are given (teacher forcing), so this takes a
-minute. Every line stands beside the same with another session's memory. `remory eval` measures generated answers.
+few minutes. Every line stands beside the same with another session's memory. `remory eval` measures generated answers.
 """
 
 from __future__ import annotations
