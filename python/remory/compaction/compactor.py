@@ -73,6 +73,7 @@ class Compactor:
             branches=branches,
             strategy=self.checkpoint.strategy,
             expanded=expanded,
+            features=result.features,
             timings_ms={"summary": 0.0, "leaves": 0.0, "merge": 0.0, **result.timings_ms},
         )
         return Memory(prefix, summary, rows, memory.frontier, self.identity, receipt | {"made_by": self._made_by()})

@@ -28,6 +28,7 @@ def write_receipt(
     branches: Sequence[Memory],
     strategy: str,
     expanded: bool,
+    features: Mapping[str, int],
     timings_ms: Mapping[str, float],
 ) -> dict[str, Any]:
     """The receipt of one compaction, JSON-ready.
@@ -35,7 +36,8 @@ def write_receipt(
     `source_tokens` counts what was encoded (history, and with `reencode` the older summaries and rows), `kept_tokens`
     the raw tokens behind nodes that were kept as they are; `compression_ratio` is both by the rows. Hashes are SHA-256
     of little-endian int32 ids and of the rows' bfloat16 bytes; `depths` counts rows by depth; spans in
-    `frontier` count raw tokens of the whole lineage. `expanded` appears only when the memory is no smaller than
+    `frontier` count raw tokens of the whole lineage. `features` counts source tokens by where their features came from:
+    "prefill" (read for this compaction) or "live" (kept when the session ran). `expanded` appears only when the memory is no smaller than
     what it replaces.
     """
     rows_per_node = memory_rows.shape[0] // len(frontier)
@@ -59,6 +61,7 @@ def write_receipt(
         "branches": [branch.handle for branch in branches],
         "depths": depths,
         "frontier": [{"start": node.start, "stop": node.stop, "depth": node.depth} for node in frontier],
+        "features": dict(features),
         "timings_ms": {name: round(value, 3) for name, value in timings_ms.items()},
     }
     if expanded:

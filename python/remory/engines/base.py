@@ -131,10 +131,15 @@ class EncodeRequest:
 
 @dataclass(frozen=True)
 class EncodeResult:
-    """Rows [n, D] bfloat16 of each node left in the list, oldest first, and milliseconds by phase."""
+    """Rows [n, D] bfloat16 of each node left in the list, oldest first, and milliseconds by phase.
+
+    `features`: for how many source tokens the features came from where: "prefill", read for this compaction, or "live",
+    kept when the session itself ran.
+    """
 
     nodes: list[Tensor]
     timings_ms: dict[str, float]
+    features: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -185,6 +190,10 @@ class Engine(ABC):
 
         Raises InvalidInput, ContextOverflow or EngineFailed; leaves nothing behind.
         """
+
+    def problem(self) -> str | None:
+        """Why the actor cannot answer now, although it will again; None while it can."""
+        return None
 
     @abstractmethod
     def stats(self) -> dict[str, float]:

@@ -202,7 +202,7 @@ class TransformersEngine(Engine):
         encoding = Encoding(self._model, prepared, state, request)
         nodes = yield from encoding.steps()
         self._totals["encoded_tokens"] += len(request.positions)
-        return EncodeResult(nodes, encoding.timings_ms)
+        return EncodeResult(nodes, encoding.timings_ms, {"prefill": len(request.positions)})
 
     def _end_ids(self, request: GenerationRequest) -> frozenset[int]:
         stops = frozenset(request.sampling.stop_token_ids)

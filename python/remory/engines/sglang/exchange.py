@@ -1,0 +1,117 @@
+"""The folder through which tensors pass between processes: binary files named by the SHA-256 of their bytes.
+
+A file is written under a temporary name and renamed, so that a reader sees all of it or none, and the reader checks
+size and hash. Where there is no common folder, the same bytes travel inline as base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import tempfile
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from remory.engines.sglang.protocol import Blob
+from remory.errors import EngineFailed, InvalidInput
+
+_SUFFIX = ".rows"
+_NUMPY = {"bfloat16": "<i2", "float32": "<f4"}
+
+
+class Exchange:
+    """Gives tensors names, and tensors for names.
+
+    `folder` None: everything travels inline. The files that this object wrote are removed again, the oldest first, when
+    they are more than `limit_bytes` together; one that is written or named anew counts as new.
+    """
+
+    def __init__(self, folder: Path | None, limit_bytes: int = 512 << 20) -> None:
+        self.folder = folder
+        self._limit = limit_bytes
+        self._written: OrderedDict[str, int] = OrderedDict()
+
+    def put(self, tensor: Tensor, *, sha256: str | None = None, inline: bool = False) -> Blob:
+        """Name a tensor [R, D] in bfloat16 or float32 and make it readable for the other side.
+
+        `sha256`: the hash of its bytes, for a caller who knows it. Raises EngineFailed when the folder takes no file.
+        """
+        data = pack(tensor)
+        name = sha256 or hashlib.sha256(data).hexdigest()
+        blob = Blob(name, tensor.shape[0], tensor.shape[1], str(tensor.dtype).removeprefix("torch."))
+        if inline or self.folder is None:
+            return Blob(blob.sha256, blob.rows, blob.width, blob.dtype, base64.b64encode(data).decode())
+        self._write(self.folder, name, data)
+        return blob
+
+    def get(self, blob: Blob) -> Tensor:
+        """The tensor [R, D] of a blob, on the CPU. Raises InvalidInput when it is missing or not what it says."""
+        data = self._read(blob) if blob.inline is None else _decoded(blob.inline)
+        if len(data) != blob.nbytes:
+            raise InvalidInput(
+                f"blob {blob.sha256[:12]}… has {len(data)} bytes, {blob.rows} rows of {blob.width} in {blob.dtype} "
+                f"are {blob.nbytes}"
+            )
+        found = hashlib.sha256(data).hexdigest()
+        if found != blob.sha256:
+            raise InvalidInput(f"blob {blob.sha256[:12]}… is damaged: its bytes have the SHA-256 {found[:12]}…")
+        return unpack(data, blob)
+
+    def _write(self, folder: Path, name: str, data: bytes) -> None:
+        place = folder / f"{name}{_SUFFIX}"
+        try:
+            if not place.is_file():
+                handle, scratch = tempfile.mkstemp(dir=folder)
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(data)
+                Path(scratch).rename(place)
+            self._written[name] = len(data)
+            self._written.move_to_end(name)
+            while sum(self._written.values()) > self._limit and len(self._written) > 1:
+                oldest, _ = self._written.popitem(last=False)
+                (folder / f"{oldest}{_SUFFIX}").unlink(missing_ok=True)
+        except OSError as error:
+            raise EngineFailed(f"rows cannot be written to the exchange folder: {error.strerror}") from error
+
+    def _read(self, blob: Blob) -> bytes:
+        if self.folder is None:
+            raise InvalidInput(f"blob {blob.sha256[:12]}… is not inline, and there is no exchange folder here")
+        try:
+            with (self.folder / f"{blob.sha256}{_SUFFIX}").open("rb") as stream:
+                # One byte more than there should be shows a longer file without reading all of it.
+                return stream.read(blob.nbytes + 1)
+        except FileNotFoundError as error:
+            raise InvalidInput(f"blob {blob.sha256[:12]}… is not in the exchange folder") from error
+        except OSError as error:
+            raise InvalidInput(f"blob {blob.sha256[:12]}… cannot be read: {error.strerror}") from error
+
+
+def pack(tensor: Tensor) -> bytes:
+    """The bytes of a tensor [R, D] in bfloat16 or float32: little endian, row after row."""
+    values = tensor.detach().to("cpu").contiguous()
+    if values.dtype == torch.bfloat16:
+        values = values.view(torch.int16)
+    array = values.numpy()
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def unpack(data: bytes, blob: Blob) -> Tensor:
+    """The tensor [R, D] that `pack` gave these bytes of."""
+    array = np.frombuffer(bytearray(data), dtype=_NUMPY[blob.dtype])
+    values = torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+    if blob.dtype == "bfloat16":
+        values = values.view(torch.bfloat16)
+    return values.view(blob.rows, blob.width)
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput(f"a blob's inline is no base64: {error}") from error
