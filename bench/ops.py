@@ -4,6 +4,8 @@ Both sides run by turns, each from a cold cache; times are medians. GB/s and GFL
 compute, whichever side does it; the last column is the op's share of what torch was measured to reach here: copying or
 adding long vectors for the movers, a large matrix product of the same dtype for the rest.
 
+A second list: blocks that have summaries of their own in one call of `encode`, beside a call for each.
+
     python bench/ops.py [--rounds 15] [--threads N]
 """
 
@@ -22,7 +24,7 @@ import torch
 from torch import Tensor
 
 from remory import ops
-from remory.network import Geometry, MemoryNetwork
+from remory.network import Geometry, MemoryNetwork, embedded_checkpoint, load_checkpoint
 
 DTYPES = (torch.float32, torch.bfloat16)
 CACHE_BYTES = 128 << 20
@@ -36,7 +38,7 @@ class Case:
     shape: str
     dtype: torch.dtype
     run: Callable[[], object]
-    plain: Callable[[], object]
+    other: Callable[[], object]
     gigabytes: float = 0.0
     gigaflops: float = 0.0
 
@@ -128,10 +130,10 @@ def attention_case(blocks: int, block: int, ratio: int, window: int, dtype: torc
     )
 
 
-def product_gigaflops(blocks: int, geometry: Geometry) -> float:
+def product_gigaflops(blocks: int, source: int, geometry: Geometry) -> float:
     """The matrix products of `encode`; attention itself, a few per cent, is left out."""
     g, matrices = geometry, geometry.tensor_shapes()
-    source, slots = blocks * g.block_tokens, blocks * g.slots
+    slots = blocks * g.slots
     flops = 0
     for name, shape in matrices.items():
         if len(shape) != 2 or name == "depth_embedding.weight":
@@ -144,10 +146,10 @@ def product_gigaflops(blocks: int, geometry: Geometry) -> float:
     return flops / 1e9
 
 
-def encode_case(name: str, blocks: int, geometry: Geometry, dtype: torch.dtype) -> Case:
-    g, tokens = geometry, geometry.block_tokens
+def encode_arguments(blocks: int, tokens: int, geometry: Geometry, dtype: torch.dtype) -> dict[str, Any]:
+    g = geometry
     state = MemoryNetwork(geometry, output_embedding_rms=0.1, summary_gate_init=0.5, seed=1).to(dtype).state_dict()
-    arguments: dict[str, Any] = {
+    return {
         "features": torch.randn(blocks, tokens, g.feature_size).to(dtype),
         "lengths": torch.full((blocks,), tokens),
         "summary": torch.randn(200, g.hidden_size).to(dtype) if g.summary_conditioned else None,
@@ -170,13 +172,38 @@ def encode_case(name: str, blocks: int, geometry: Geometry, dtype: torch.dtype) 
         "embeddings": torch.randn(blocks, tokens, g.hidden_size).to(dtype) if g.reads_embeddings else None,
         "idf": torch.rand(blocks, tokens) if g.pointer_heads else None,
     }
+
+
+def encode_case(name: str, blocks: int, geometry: Geometry, dtype: torch.dtype) -> Case:
+    tokens = geometry.block_tokens
+    arguments = encode_arguments(blocks, tokens, geometry, dtype)
     return Case(
         "encode",
         f"{blocks} x {tokens}, {name}",
         dtype,
         lambda: ops.encode(**arguments),
         lambda: ops.encode_plain(**arguments),
-        gigaflops=product_gigaflops(blocks, geometry),
+        gigaflops=product_gigaflops(blocks, blocks * tokens, geometry),
+    )
+
+
+def batch_case(blocks: int, tokens: int, geometry: Geometry, dtype: torch.dtype) -> Case:
+    """Summaries of 20 to 160 rows, one to a block."""
+    together = encode_arguments(blocks, tokens, geometry, dtype)
+    together["summary"] = torch.randn(blocks, 160, geometry.hidden_size).to(dtype)
+    together["summary_lengths"] = torch.linspace(20, 160, blocks).long()
+    by_block = ("features", "lengths", "input_depths", "embeddings", "idf")
+    alone = []
+    for b, rows in enumerate(together["summary_lengths"].tolist()):
+        one = {name: together[name][b : b + 1] for name in by_block}
+        alone.append({**together, **one, "summary": together["summary"][b, :rows], "summary_lengths": None})
+    return Case(
+        "encode",
+        f"{blocks} x {tokens}, own summaries",
+        dtype,
+        lambda: ops.encode(**together),
+        lambda: [ops.encode(**arguments) for arguments in alone],
+        gigaflops=product_gigaflops(blocks, blocks * tokens, geometry),
     )
 
 
@@ -230,8 +257,32 @@ def cases() -> Iterator[Case]:
         yield encode_case("2 layers, salient and pointer", 4, choosing, dtype)
 
 
+def batch_cases() -> Iterator[Case]:
+    geometry = load_checkpoint(embedded_checkpoint()).geometry
+    for dtype in DTYPES:
+        for blocks in (2, 8):
+            yield batch_case(blocks, 1024, geometry, dtype)
+            yield batch_case(blocks, 128, geometry, dtype)
+
+
 def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def compare(cases: Iterator[Case], other: str, rounds: int, ceiling: Ceiling, cache: Tensor) -> list[float]:
+    """Print a line a case under a heading that calls the other side `other`; how much faster the op is in each."""
+    print(f"{'op':14} {'case':41} {'dtype':8} {other:>9} {'op ms':>9} {'gain':>8} {'reached':>16} {'ceiling':>8}")
+    gains = []
+    for case in cases:
+        beside, seconds = measure([case.other, case.run], rounds, cache)
+        amount, unit = (case.gigabytes, "GB/s") if case.gigabytes else (case.gigaflops, "GFLOP/s")
+        gains.append(beside / seconds)
+        print(
+            f"{case.op:14} {case.shape:41} {name_of(case.dtype):8} {beside * 1e3:9.3f} {seconds * 1e3:9.3f} "
+            f"{gains[-1]:7.2f}x {amount / seconds:8.1f} {unit:7} {ceiling.share(case, seconds):7.0%}",
+            flush=True,
+        )
+    return gains
 
 
 def main() -> None:
@@ -247,20 +298,10 @@ def main() -> None:
         ceiling = measure_ceiling(options.rounds, cache)
         products = ", ".join(f"{gigaflops:.0f} GFLOP/s in {name_of(t)}" for t, gigaflops in ceiling.product.items())
         print(f"torch {torch.__version__}, {options.threads} threads; ceiling: {ceiling.stream:.1f} GB/s, {products}\n")
-        print(
-            f"{'op':14} {'case':41} {'dtype':8} {'plain ms':>9} {'op ms':>9} {'gain':>8} {'reached':>16} {'ceiling':>8}"
-        )
-        gains = []
-        for case in cases():
-            plain, seconds = measure([case.plain, case.run], options.rounds, cache)
-            amount, unit = (case.gigabytes, "GB/s") if case.gigabytes else (case.gigaflops, "GFLOP/s")
-            gains.append(plain / seconds)
-            print(
-                f"{case.op:14} {case.shape:41} {name_of(case.dtype):8} {plain * 1e3:9.3f} {seconds * 1e3:9.3f} "
-                f"{gains[-1]:7.2f}x {amount / seconds:8.1f} {unit:7} {ceiling.share(case, seconds):7.0%}",
-                flush=True,
-            )
-    print(f"\ngeometric mean of {len(gains)} speed-ups: {statistics.geometric_mean(gains):.2f}x")
+        gains = compare(cases(), "plain ms", options.rounds, ceiling, cache)
+        print(f"\ngeometric mean of {len(gains)} speed-ups: {statistics.geometric_mean(gains):.2f}x\n")
+        gains = compare(batch_cases(), "each ms", options.rounds, ceiling, cache)
+        print(f"\ngeometric mean of {len(gains)} gains from one call: {statistics.geometric_mean(gains):.2f}x")
 
 
 if __name__ == "__main__":

@@ -165,22 +165,35 @@ void check_presence(const Arguments& arguments, const char* name, bool given, bo
   if (needed && !given) arguments.fail(name, " is missing; it is needed ", when);
 }
 
-void check_optional_inputs(Arguments& arguments, const EncodeInputs& inputs, const Geometry& geometry) {
-  const bool points = geometry.pointer_heads > 0;
+void check_summary(Arguments& arguments, const EncodeInputs& inputs, const Geometry& geometry) {
   check_presence(arguments, "summary", inputs.summary.has_value(), geometry.summary_conditioned,
                  "when summary_conditioned");
   if (inputs.summary && !geometry.summary_conditioned)
     arguments.fail("a summary is given, but the geometry is not summary_conditioned");
+  const bool by_block = inputs.summary && inputs.summary->dim() == 3;
+  check_presence(arguments, "summary_lengths", inputs.summary_lengths.has_value(), by_block,
+                 "with a summary [B, S, D]");
+  if (inputs.summary_lengths && !by_block)
+    arguments.fail("summary_lengths is given, expected only with a summary [B, S, D]");
+  if (!inputs.summary) return;
+
+  arguments.dtype("summary", *inputs.summary, inputs.features.scalar_type(), " as features is");
+  if (by_block) {
+    arguments.rows("summary", *inputs.summary, {"B", "S", "D"});
+    arguments.indices("summary_lengths", *inputs.summary_lengths, {"B"});
+  } else {
+    arguments.rows("summary", *inputs.summary, {"S", "D"});
+  }
+  arguments.at_least("S, the rows of summary,", arguments["S"], 1);
+}
+
+void check_optional_inputs(Arguments& arguments, const EncodeInputs& inputs, const Geometry& geometry) {
+  const bool points = geometry.pointer_heads > 0;
   check_presence(arguments, "embeddings", inputs.embeddings.has_value(),
                  geometry.tail || geometry.salient || points, "with tail, with salient or with a pointer");
   check_presence(arguments, "idf", inputs.idf.has_value(), points, "with a pointer");
 
   const ScalarType type = inputs.features.scalar_type();
-  if (inputs.summary) {
-    arguments.dtype("summary", *inputs.summary, type, " as features is");
-    arguments.rows("summary", *inputs.summary, {"S", "D"});
-    arguments.at_least("S, the rows of summary,", arguments["S"], 1);
-  }
   if (inputs.embeddings) {
     arguments.dtype("embeddings", *inputs.embeddings, type, " as features is");
     arguments.rows("embeddings", *inputs.embeddings, {"B", "T", "D"});
@@ -331,11 +344,15 @@ class Forward {
 
   void attend_summary(const SummaryWeights& summary) {
     const AttentionWeights& weights = summary.attention;
-    const Tensor x = normed(h_, summary.query_norm), given = normed(*inputs_.summary, summary.summary_norm);
+    const Tensor& states = *inputs_.summary;
+    const int64_t summaries = states.dim() == 3 ? blocks_ : 1, rows = states.size(states.dim() - 2);
+    const Tensor x = normed(h_, summary.query_norm);
+    const Tensor given = normed(torch::stable::reshape(states, {summaries * rows, width_}), summary.summary_norm);
     SlotAttention attention;
     attention.queries = queries(x, weights, nullptr);
-    attention.source_keys = keys(given, weights, 1, nullptr, nullptr);
-    attention.source_values = values(given, weights, 1);
+    attention.source_keys = keys(given, weights, summaries, nullptr, nullptr);
+    attention.source_values = values(given, weights, summaries);
+    attention.lengths = inputs_.summary_lengths;
     attention.slots = geometry_.slots;
     attention.slots.window = kWholeBlock;
     add_attention(attention, weights, &summary.gate);
@@ -408,6 +425,7 @@ EncodeWeights check_encode(Arguments& arguments, const EncodeInputs& inputs, con
   arguments.indices("input_depths", inputs.input_depths, {"B"});
   WeightReader reader(arguments, weights, inputs.features.scalar_type());
   EncodeWeights named = read_weights(arguments, reader, geometry);
+  check_summary(arguments, inputs, geometry);
   check_optional_inputs(arguments, inputs, geometry);
   return named;
 }

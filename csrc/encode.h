@@ -21,12 +21,13 @@ struct Geometry {
 };
 
 struct EncodeInputs {
-  Tensor features;                   // [B, T, L*D]
-  Tensor lengths;                    // [B] int64
-  std::optional<Tensor> summary;     // [S, D]
-  Tensor input_depths;               // [B] int64
-  std::optional<Tensor> embeddings;  // [B, T, D]
-  std::optional<Tensor> idf;         // [B, T]
+  Tensor features;                        // [B, T, L*D]
+  Tensor lengths;                         // [B] int64
+  std::optional<Tensor> summary;          // [S, D] for all blocks alike, or [B, S, D]
+  Tensor input_depths;                    // [B] int64
+  std::optional<Tensor> embeddings;       // [B, T, D]
+  std::optional<Tensor> idf;              // [B, T]
+  std::optional<Tensor> summary_lengths;  // [B] int64, of a summary [B, S, D]
 };
 
 // Matrices are in the dtype of the features, as given; vectors and scalars are float32 copies.
@@ -126,7 +127,8 @@ class EncodeKernels {
 // Slots of at least one token each; binds n.
 void check_slots(Arguments& arguments, const Slots& slots);
 
-// Checks everything but the values of lengths and input depths, and gives the list of weights its names.
+// Checks everything but the values of lengths, summary lengths and input depths, and gives the list of weights its
+// names.
 EncodeWeights check_encode(Arguments& arguments, const EncodeInputs& inputs, const std::vector<Tensor>& weights,
                            const Geometry& geometry);
 

@@ -125,9 +125,9 @@ Tensor encode_cpu(const Tensor& features, const Tensor& lengths, const std::opti
                   int64_t head_dim, int64_t layers, int64_t block, int64_t ratio, int64_t window, double eps,
                   double theta, bool summary_conditioned, bool tail, bool salient, int64_t pointer_heads,
                   int64_t pointer_head_dim, const std::optional<Tensor>& embeddings,
-                  const std::optional<Tensor>& idf) {
+                  const std::optional<Tensor>& idf, const std::optional<Tensor>& summary_lengths) {
   Arguments arguments("encode");
-  const EncodeInputs inputs{features, lengths, summary, input_depths, embeddings, idf};
+  const EncodeInputs inputs{features, lengths, summary, input_depths, embeddings, idf, summary_lengths};
   const Geometry geometry{heads,
                           kv_heads,
                           head_dim,
@@ -145,6 +145,9 @@ Tensor encode_cpu(const Tensor& features, const Tensor& lengths, const std::opti
   if (summary_conditioned) {
     arguments.values("input_depths", input_depths.const_data_ptr<int64_t>(), arguments["B"], 0,
                      arguments["depths"] - 1);
+  }
+  if (summary_lengths) {
+    arguments.values("summary_lengths", summary_lengths->const_data_ptr<int64_t>(), arguments["B"], 1, arguments["S"]);
   }
   return encode(inputs, named, geometry, CpuEncodeKernels());
 }
@@ -168,7 +171,7 @@ STABLE_TORCH_LIBRARY(remory, library) {
       "encode(Tensor features, Tensor lengths, Tensor? summary, Tensor[] weights, Tensor input_depths, int heads, "
       "int kv_heads, int head_dim, int layers, int block, int ratio, int window, float eps, float theta, "
       "bool summary_conditioned, bool tail, bool salient, int pointer_heads, int pointer_head_dim, "
-      "Tensor? embeddings=None, Tensor? idf=None) -> Tensor");
+      "Tensor? embeddings=None, Tensor? idf=None, Tensor? summary_lengths=None) -> Tensor");
   library.def("has_cuda_kernels() -> bool");
 }
 

@@ -88,6 +88,7 @@ class Blocks:
     input_depths: Tensor
     embeddings: Tensor
     token_ids: Tensor
+    summary_lengths: Tensor | None = None
 
     def encode(self, network: MemoryNetwork, kept: Tensor | None = None) -> Tensor:
         geometry = network.geometry
@@ -99,6 +100,7 @@ class Blocks:
             self.embeddings if geometry.reads_embeddings else None,
             self.token_ids if geometry.pointer_heads else None,
             kept,
+            self.summary_lengths,
         )
 
 

@@ -116,6 +116,55 @@ def test_a_batch_of_ragged_blocks_gives_the_rows_of_each_alone(
             assert relative_error(together[block], alone.detach()) < 1e-5
 
 
+SUMMARY_LENGTHS = [1, 3, 17]
+
+
+def with_own_summaries(blocks: Any) -> Any:
+    """The same blocks, each with a summary of its own; NaN lies beyond a summary's length."""
+    summary = torch.randn(3, 17, 24, generator=torch.Generator().manual_seed(6))
+    for rows, length in zip(summary, SUMMARY_LENGTHS, strict=True):
+        rows[length:] = float("nan")
+    return replace(blocks, summary=summary, summary_lengths=torch.tensor(SUMMARY_LENGTHS))
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["op", "plain"])
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if "summary_conditioned" not in v.values[0]])
+def test_blocks_with_summaries_of_their_own_give_the_rows_of_each_alone(
+    make_network: MakeNetwork, blocks: Any, variant: dict[str, Any], gradients: bool
+) -> None:
+    network, mixed = make_network(**variant), with_own_summaries(blocks)
+    geometry = network.geometry
+    with torch.set_grad_enabled(gradients):
+        together = mixed.encode(network).detach()
+        for block, length in enumerate(blocks.lengths.tolist()):
+            alone = network(
+                blocks.features[block, :length],
+                mixed.summary[block, : SUMMARY_LENGTHS[block]],
+                int(blocks.input_depths[block]),
+                blocks.embeddings[block, :length] if geometry.reads_embeddings else None,
+                blocks.token_ids[block, :length] if geometry.pointer_heads else None,
+            )
+            assert relative_error(together[block], alone.detach()) < 1e-5
+
+
+def test_own_summaries_keep_given_tokens_and_any_dtype(make_network: MakeNetwork, blocks: Any) -> None:
+    network, mixed = make_network(**SALIENT), with_own_summaries(blocks)
+    exact = as_fast(lambda: mixed.encode(network))
+    kept = chosen(network, blocks)
+    assert relative_error(as_fast(lambda: mixed.encode(network, kept)), exact) < 1e-4
+    assert relative_error(as_fast(lambda: mixed.encode(network.half(), kept)), exact) < 5e-3
+
+
+def test_gradients_reach_own_summaries(make_network: MakeNetwork, blocks: Any) -> None:
+    network, mixed = make_network(), with_own_summaries(blocks)
+    mixed.summary.requires_grad_()
+    mixed.encode(network).square().mul(torch.arange(24)).sum().backward()
+    for gradient, length in zip(mixed.summary.grad, SUMMARY_LENGTHS, strict=True):
+        assert gradient[:length].abs().amax(dim=1).min() > 0
+        assert not gradient[length:].any()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_gradients_reach_every_parameter(make_network: MakeNetwork, blocks: Any, variant: dict[str, Any]) -> None:
     network = make_network(**variant)
@@ -397,6 +446,34 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("no summary", {"summary": None}, "conditioned on a summary, but none was given"),
     ("an empty summary", {"summary": torch.zeros(0, 24)}, "summary must be [S, 24] with S at least 1, got [0, 24]"),
     ("a summary of another width", {"summary": torch.zeros(5, 25)}, "summary must be [S, 24]"),
+    ("a summary without its block", {"summary": torch.zeros(2, 5, 24)}, "summary must be [S, 24] or [3, S, 24] with"),
+    ("own summaries of no row", {"summary": torch.zeros(3, 0, 24)}, "with S at least 1, got [3, 0, 24]"),
+    ("own summaries of another width", {"summary": torch.zeros(3, 5, 25)}, "with S at least 1, got [3, 5, 25]"),
+    (
+        "own summaries without lengths",
+        {"summary": torch.zeros(3, 5, 24)},
+        "summary [3, 5, 24] needs summary_lengths [3] int64, got none",
+    ),
+    (
+        "lengths of a shared summary",
+        {"summary_lengths": torch.tensor([5, 5, 5])},
+        "summary_lengths belong to a summary [3, S, 24], got [5, 24]",
+    ),
+    (
+        "a summary's length too few",
+        {"summary": torch.zeros(3, 5, 24), "summary_lengths": torch.tensor([5, 1])},
+        "summary_lengths must be [3] int64, got [2]",
+    ),
+    (
+        "a summary of length 0",
+        {"summary": torch.zeros(3, 5, 24), "summary_lengths": torch.tensor([5, 0, 1])},
+        "summary_lengths must be within 1 to 5, got 0 to 5",
+    ),
+    (
+        "a length past the summary",
+        {"summary": torch.zeros(3, 5, 24), "summary_lengths": torch.tensor([5, 6, 1])},
+        "summary_lengths must be within 1 to 5, got 1 to 6",
+    ),
     ("no embeddings", {"embeddings": None}, "embeddings must be [3, 50, 24], got none"),
     ("embeddings of another width", {"embeddings": torch.zeros(3, 50, 23)}, "got [3, 50, 23]"),
     ("no token ids", {"token_ids": None}, "token_ids must be [3, 50] int64, got none"),
@@ -425,6 +502,8 @@ def test_an_unconditioned_network_refuses_a_summary_and_takes_any_depth(make_net
         assert torch.equal(deep, network(blocks.features[0]))
         with pytest.raises(InvalidInput, match="not conditioned on a summary"):
             network(blocks.features[0], blocks.summary)
+        with pytest.raises(InvalidInput, match=r"summary_lengths belong to a summary \[3, S, 24\], got none"):
+            replace(blocks, summary_lengths=torch.tensor([1, 1, 1])).encode(network)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

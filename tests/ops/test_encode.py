@@ -23,6 +23,13 @@ TAIL = {"tail": True}
 SALIENT = {"salient": True, "window": 100}
 POINTER = {"pointer_heads": 3, "pointer_head_dim": 10}
 UNCONDITIONED = {"summary_conditioned": False}
+OWN_SUMMARY_NETWORKS: list[dict[str, Any]] = [
+    {},
+    {**TAIL, **POINTER},
+    {**SALIENT, **POINTER},
+    {"layers": 1},
+    {"window": 1},
+]
 
 
 def upcast(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -32,6 +39,15 @@ def upcast(inputs: dict[str, Any]) -> dict[str, Any]:
         return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
 
     return {name: [wide(t) for t in value] if name == "weights" else wide(value) for name, value in inputs.items()}
+
+
+def with_own_summaries(inputs: dict[str, Any], lengths: list[int], beyond: float = float("nan")) -> dict[str, Any]:
+    """The same blocks, each with a summary of its own of the given number of rows; `beyond` fills what lies behind."""
+    width, dtype = inputs["summary"].shape[1], inputs["features"].dtype
+    summary = torch.randn(len(lengths), 17, width, generator=torch.Generator().manual_seed(7)).to(dtype)
+    for rows, length in zip(summary, lengths, strict=True):
+        rows[length:] = beyond
+    return {**inputs, "summary": summary, "summary_lengths": torch.tensor(lengths, dtype=torch.int64)}
 
 
 def weights_in_order(weights: dict[str, Tensor], layers: int) -> list[Tensor]:
@@ -190,6 +206,63 @@ def test_a_block_does_not_depend_on_its_batch(make_network: MakeNetwork, base: d
         assert_close(alone[0], together[b])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("overrides", OWN_SUMMARY_NETWORKS, ids=str)
+def test_own_summaries_equal_the_definition(make_network: MakeNetwork, dtype: torch.dtype, overrides: dict) -> None:
+    inputs = with_own_summaries(make_network(**overrides).make_inputs([50, 23, 7], 50, dtype), [1, 3, 17])
+    assert_close(ops.encode(**inputs), define(inputs))
+
+
+@pytest.mark.parametrize("run", [ops.encode, ops.encode_plain], ids=["op", "plain"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("overrides", OWN_SUMMARY_NETWORKS, ids=str)
+def test_own_summaries_give_the_rows_of_each_block_alone(
+    make_network: MakeNetwork, dtype: torch.dtype, overrides: dict, run: Callable[..., Tensor]
+) -> None:
+    inputs = with_own_summaries(make_network(**overrides).make_inputs([50, 23, 7], 50, dtype), [1, 3, 17])
+    together = run(**inputs)
+    by_block = ("features", "lengths", "input_depths", "embeddings", "idf")
+    for b, length in enumerate([1, 3, 17]):
+        one = {name: inputs[name][b : b + 1] for name in by_block if inputs[name] is not None}
+        alone = {**inputs, **one, "summary": inputs["summary"][b, :length], "summary_lengths": None}
+        assert_close(together[b], run(**alone)[0])
+
+
+@pytest.mark.parametrize("run", [ops.encode, ops.encode_plain], ids=["op", "plain"])
+def test_what_lies_beyond_a_summary_changes_nothing(make_network: MakeNetwork, run: Callable[..., Tensor]) -> None:
+    inputs = make_network().make_inputs([50, 23, 7], 50)
+    rows = run(**with_own_summaries(inputs, [1, 3, 17], float("nan")))
+    assert rows.isfinite().all()
+    for beyond in (0.0, 1e30, float("inf")):
+        assert torch.equal(run(**with_own_summaries(inputs, [1, 3, 17], beyond)), rows)
+
+
+def test_own_summaries_that_are_slices_of_wider_tensors(make_network: MakeNetwork) -> None:
+    inputs = with_own_summaries(make_network().make_inputs([50, 23, 7], 50), [1, 3, 17])
+    assert_close(ops.encode(**{**inputs, "summary": inside_wider(inputs["summary"])}), ops.encode(**inputs))
+    shared = inputs["summary"][2].expand(3, -1, -1)
+    rows = ops.encode(**{**inputs, "summary": shared, "summary_lengths": torch.tensor([17, 17, 17])})
+    assert_close(rows, ops.encode(**{**inputs, "summary": inputs["summary"][2], "summary_lengths": None}))
+
+
+def test_the_definition_wants_own_summaries_and_their_lengths_together(make_network: MakeNetwork) -> None:
+    shared = make_network().make_inputs([50, 23, 7], 50)
+    own = with_own_summaries(shared, [1, 3, 17])
+    for inputs in ({**own, "summary_lengths": None}, {**own, "summary": shared["summary"]}):
+        with pytest.raises(ValueError, match="comes with summary_lengths, and no other does"):
+            ops.encode_plain(**inputs)
+
+
+def test_gradient_reaches_own_summaries(make_network: MakeNetwork) -> None:
+    inputs = with_own_summaries(make_network().make_inputs([50, 23, 7], 50), [1, 3, 17])
+    summary = inputs["summary"].requires_grad_()
+    ops.encode(**inputs).square().mul(torch.arange(24)).sum().backward()
+    for gradient, length in zip(summary.grad, [1, 3, 17], strict=True):
+        assert gradient[:length].isfinite().all()
+        assert gradient[:length].any(dim=1).all()
+        assert not gradient[length:].any()
+
+
 def test_depth_and_summary_matter(make_network: MakeNetwork) -> None:
     inputs = make_network().make_inputs([50, 50], 50)
     rows = ops.encode(**inputs)
@@ -284,7 +357,9 @@ def test_given_tokens_take_the_place_of_the_best(make_network: MakeNetwork) -> N
 
 @pytest.mark.parametrize("base", [TAIL, SALIENT], ids=str)
 def test_no_blocks(make_network: MakeNetwork, base: dict) -> None:
-    assert ops.encode(**make_network(**base, **POINTER).make_inputs([], 50)).shape == (0, 7, 24)
+    inputs = make_network(**base, **POINTER).make_inputs([], 50)
+    assert ops.encode(**inputs).shape == (0, 7, 24)
+    assert ops.encode(**with_own_summaries(inputs, [])).shape == (0, 7, 24)
 
 
 def test_gradient_takes_the_definition(make_network: MakeNetwork) -> None:
@@ -314,6 +389,44 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"summary": None}, "summary is missing; it is needed when summary_conditioned"),
     ({"summary": torch.zeros(4, 23)}, r"summary must be \[S, D\] = .* is 23, expected 24"),
     ({"summary": torch.zeros(0, 24)}, "the rows of summary, is 0, expected at least 1"),
+    ({"summary": torch.zeros(2, 4, 24)}, r"summary_lengths is missing; it is needed with a summary \[B, S, D\]"),
+    ({"summary_lengths": torch.tensor([5, 5])}, r"summary_lengths is given, expected only with a summary \[B, S, D\]"),
+    (
+        {"summary": torch.zeros(3, 4, 24), "summary_lengths": torch.tensor([4, 1])},
+        r"summary must be \[B, S, D\] = \[2, S, 24\], got \[3, 4, 24\]: dimension 0 \(B\) is 3, expected 2",
+    ),
+    (
+        {"summary": torch.zeros(2, 4, 23), "summary_lengths": torch.tensor([4, 1])},
+        r"summary must be \[B, S, D\] = .* dimension 2 \(D\) is 23, expected 24",
+    ),
+    (
+        {"summary": torch.zeros(2, 0, 24), "summary_lengths": torch.tensor([0, 0])},
+        "the rows of summary, is 0, expected at least 1",
+    ),
+    (
+        {"summary": torch.zeros(2, 1, 4, 24)},
+        r"summary must be \[S, D\] = \[S, 24\], got \[2, 1, 4, 24\]: 4 dimensions, expected 2",
+    ),
+    (
+        {"summary": torch.zeros(2, 4, 24).bfloat16(), "summary_lengths": torch.tensor([4, 1])},
+        "summary must be float32 as features is, got bfloat16",
+    ),
+    (
+        {"summary": torch.zeros(2, 4, 24), "summary_lengths": torch.tensor([4, 1, 1])},
+        r"summary_lengths must be \[B\] = \[2\], got \[3\]",
+    ),
+    (
+        {"summary": torch.zeros(2, 4, 24), "summary_lengths": torch.tensor([4, 1], dtype=torch.int32)},
+        "summary_lengths must be int64, got int32",
+    ),
+    (
+        {"summary": torch.zeros(2, 4, 24), "summary_lengths": torch.tensor([4, 0])},
+        r"summary_lengths\[1\] is 0, expected 1 to 4",
+    ),
+    (
+        {"summary": torch.zeros(2, 4, 24), "summary_lengths": torch.tensor([5, 1])},
+        r"summary_lengths\[0\] is 5, expected 1 to 4",
+    ),
     ({"embeddings": None}, "embeddings is missing; it is needed with tail, with salient or with a pointer"),
     ({"salient": True}, "tail and salient exclude each other"),
     ({"embeddings": torch.zeros(2, 49, 24)}, r"embeddings must be \[B, T, D\] = \[2, 50, 24\], got \[2, 49, 24\]"),
@@ -348,6 +461,8 @@ def test_wrong_weights_are_named(make_network: MakeNetwork) -> None:
         ops.encode(**{**inputs, "weights": [*weights[:-1], weights[-1].T.contiguous()]})
     with pytest.raises(RuntimeError, match="a summary is given, but the geometry is not summary_conditioned"):
         ops.encode(**{**inputs, "summary": torch.zeros(2, 24)})
+    with pytest.raises(RuntimeError, match="summary_lengths is given, expected only with a summary"):
+        ops.encode(**{**inputs, "summary_lengths": torch.tensor([1])})
 
 
 @pytest.mark.parametrize(
@@ -384,3 +499,5 @@ def test_opcheck(make_network: MakeNetwork, overrides: dict) -> None:
     for dtype in DTYPES:
         inputs = make_network(**overrides).make_inputs([50, 7], 50, dtype)
         torch.library.opcheck(torch.ops.remory.encode.default, (), inputs)
+        if inputs["summary"] is not None:
+            torch.library.opcheck(torch.ops.remory.encode.default, (), with_own_summaries(inputs, [17, 3]))

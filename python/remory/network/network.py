@@ -88,16 +88,18 @@ class MemoryNetwork(nn.Module):
         embeddings: Tensor | None = None,
         token_ids: Tensor | None = None,
         kept: Tensor | None = None,
+        summary_lengths: Tensor | None = None,
     ) -> Tensor:
         """Rows [B, n, D] of B blocks, in the network's dtype.
 
         features [B, T, L*D], T at most block_tokens; block b uses its first `lengths[b]` tokens, 1 to T. lengths and
-        input_depths [B] int64. summary [S, D], the actor's final normalised states of the summary, for all blocks
-        alike; given exactly when the network is conditioned on one. embeddings [B, T, D], the source tokens' input
-        embeddings (for a merge the children's rows), needed with a base or a pointer. token_ids [B, T] int64, needed
-        with a pointer; -1 stands for a row, whose inverse document frequency counts as 0. kept [B, n] int64, ascending
-        and below each block's length: the tokens that rows start from in place of those that a network with base
-        "salient" would choose; in plain torch only. The choice itself gives `salience` no gradient: see
+        input_depths [B] int64. summary, the actor's final normalised states of the summary, given exactly when the
+        network is conditioned on one: [S, D] for all blocks alike, or [B, S, D] with summary_lengths [B] int64, of
+        which block b sees its own first `summary_lengths[b]` rows, 1 to S. embeddings [B, T, D], the source tokens'
+        input embeddings (for a merge the children's rows), needed with a base or a pointer. token_ids [B, T] int64,
+        needed with a pointer; -1 stands for a row, whose inverse document frequency counts as 0. kept [B, n] int64,
+        ascending and below each block's length: the tokens that rows start from in place of those that a network with
+        base "salient" would choose; in plain torch only. The choice itself gives `salience` no gradient: see
         `score_salience`.
 
         Runs in the compiled op where there is one for the device and dtype, but in plain torch when gradients are
@@ -105,7 +107,7 @@ class MemoryNetwork(nn.Module):
         unless it is differentiating, when a row is not finite.
         """
         self._check_blocks(features, lengths, input_depths)
-        self._check_summary(summary)
+        self._check_summary(summary, summary_lengths, len(features))
         self._check_embeddings(features, embeddings, token_ids)
         if kept is not None:
             self._check_kept(kept, lengths)
@@ -126,6 +128,7 @@ class MemoryNetwork(nn.Module):
             **self._op_arguments(),
             embeddings=None if embeddings is None else embeddings.to(self.dtype),
             idf=idf,
+            summary_lengths=summary_lengths,
         )
         if not differentiable:
             _check_finite(rows)
@@ -226,25 +229,38 @@ class MemoryNetwork(nn.Module):
         blocks, tokens = features.shape[:2]
         if not 1 <= tokens <= geometry.block_tokens:
             raise InvalidInput(f"a block holds 1 to {geometry.block_tokens} source tokens, got {tokens}")
-        for name, values in (("lengths", lengths), ("input_depths", input_depths)):
-            if values.dtype != torch.int64 or values.shape != (blocks,):
-                raise InvalidInput(f"{name} must be [{blocks}] int64, got {list(values.shape)} {values.dtype}")
+        _check_vector("lengths", lengths, blocks)
+        _check_vector("input_depths", input_depths, blocks)
         if blocks == 0:
             raise InvalidInput("features hold no block")
         _check_range("lengths", lengths, 1, tokens)
         # Without a depth table the network is not told the depth.
         _check_range("input_depths", input_depths, 0, geometry.max_depth - 1 if geometry.summary_conditioned else None)
 
-    def _check_summary(self, summary: Tensor | None) -> None:
+    def _check_summary(self, summary: Tensor | None, summary_lengths: Tensor | None, blocks: int) -> None:
         width = self.geometry.hidden_size
-        if not self.geometry.summary_conditioned:
-            if summary is not None:
-                raise InvalidInput("this network is not conditioned on a summary, but one was given")
-            return
-        if summary is None:
+        if summary is None and self.geometry.summary_conditioned:
             raise InvalidInput("this network is conditioned on a summary, but none was given")
-        if summary.dim() != 2 or summary.shape[0] < 1 or summary.shape[1] != width:
+        if summary is not None and not self.geometry.summary_conditioned:
+            raise InvalidInput("this network is not conditioned on a summary, but one was given")
+        if summary is not None and summary.dim() == 3:
+            self._check_own_summaries(summary, summary_lengths, blocks)
+            return
+        if summary_lengths is not None:
+            got = "none" if summary is None else list(summary.shape)
+            raise InvalidInput(f"summary_lengths belong to a summary [{blocks}, S, {width}], got {got}")
+        if summary is not None and (summary.dim() != 2 or summary.shape[0] < 1 or summary.shape[1] != width):
             raise InvalidInput(f"summary must be [S, {width}] with S at least 1, got {list(summary.shape)}")
+
+    def _check_own_summaries(self, summary: Tensor, summary_lengths: Tensor | None, blocks: int) -> None:
+        rows, width = summary.shape[1], self.geometry.hidden_size
+        if rows < 1 or summary.shape != (blocks, rows, width):
+            expected = f"[S, {width}] or [{blocks}, S, {width}]"
+            raise InvalidInput(f"summary must be {expected} with S at least 1, got {list(summary.shape)}")
+        if summary_lengths is None:
+            raise InvalidInput(f"summary {list(summary.shape)} needs summary_lengths [{blocks}] int64, got none")
+        _check_vector("summary_lengths", summary_lengths, blocks)
+        _check_range("summary_lengths", summary_lengths, 1, rows)
 
     def _check_embeddings(self, features: Tensor, embeddings: Tensor | None, token_ids: Tensor | None) -> None:
         if not self.geometry.reads_embeddings:
@@ -275,6 +291,11 @@ class MemoryNetwork(nn.Module):
         if outside.any():
             blocks = outside.nonzero().flatten().tolist()
             raise InvalidInput(f"kept must ascend, below each block's length; it does not in blocks {blocks}")
+
+
+def _check_vector(name: str, values: Tensor, blocks: int) -> None:
+    if values.dtype != torch.int64 or values.shape != (blocks,):
+        raise InvalidInput(f"{name} must be [{blocks}] int64, got {list(values.shape)} {values.dtype}")
 
 
 def _check_range(name: str, values: Tensor, lowest: int, highest: int | None) -> None:

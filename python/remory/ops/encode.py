@@ -33,6 +33,7 @@ def encode(
     pointer_head_dim: int,
     embeddings: Tensor | None = None,
     idf: Tensor | None = None,
+    summary_lengths: Tensor | None = None,
 ) -> Tensor:
     """Rows [B, n, D] of B blocks, n = ceil(block / ratio), in the dtype of the features.
 
@@ -40,10 +41,14 @@ def encode(
     so are the slots' states from layer to layer.
 
     features [B, T, L*D]: block b has lengths[b] source tokens, 1 to T, and T is at most `block`; what lies beyond a
-    block's length may be anything and changes nothing. lengths [B] int64. summary [S, D] conditions all blocks alike;
-    it is given exactly when `summary_conditioned`. input_depths [B] int64: rows of the depth table (0 for raw tokens).
-    weights: in the order of `Geometry.tensor_shapes()`. embeddings [B, T, D], the source's input embeddings, are needed
-    by `tail`, by `salient` and by a pointer; idf [B, T] by a pointer (`pointer_heads` > 0).
+    block's length may be anything and changes nothing. lengths [B] int64. input_depths [B] int64: rows of the depth
+    table (0 for raw tokens). weights: in the order of `Geometry.tensor_shapes()`. embeddings [B, T, D], the source's
+    input embeddings, are needed by `tail`, by `salient` and by a pointer; idf [B, T] by a pointer, which has
+    `pointer_heads` > 0.
+
+    A summary is given exactly when `summary_conditioned`: [S, D] for all blocks alike, or [B, S, D] with
+    summary_lengths [B] int64, of which block b sees its own first summary_lengths[b] rows, 1 to S; what lies beyond
+    may be anything and changes nothing.
 
     heads, kv_heads, head_dim, layers, eps (of all norms) and theta (of the rotations) are the network's; block, ratio
     and window place the slots as in `slot_attention`. The definition is `encode_plain`.
@@ -73,6 +78,7 @@ def encode(
         pointer_head_dim,
         embeddings,
         idf,
+        summary_lengths=summary_lengths,
     )
 
 
@@ -99,6 +105,7 @@ def _(
     pointer_head_dim: int,
     embeddings: Tensor | None = None,
     idf: Tensor | None = None,
+    summary_lengths: Tensor | None = None,
 ) -> Tensor:
     slots = -(-block // ratio)
     return features.new_empty((features.shape[0], slots, weights[0].shape[0]))

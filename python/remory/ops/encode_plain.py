@@ -136,20 +136,26 @@ def encode_plain(
     embeddings: Tensor | None = None,
     idf: Tensor | None = None,
     kept: Tensor | None = None,
+    summary_lengths: Tensor | None = None,
 ) -> Tensor:
     """Rows [B, n, D] of B blocks, n = ceil(block / ratio), in the dtype of the weights.
 
     features [B, T, L*D]: block b has `lengths[b]` source tokens, 1 to T, and T is at most `block`; what lies beyond a
-    block's length is never used. lengths and input_depths [B] int64. summary [S, D] conditions all blocks alike and
-    is given exactly when `summary_conditioned`. weights: in the order of `Geometry.tensor_shapes()`. embeddings
-    [B, T, D] are needed by `tail`, by `salient` and by a pointer, idf [B, T] by a pointer only (`pointer_heads` > 0).
+    block's length is never used. lengths and input_depths [B] int64. A summary is given exactly when
+    `summary_conditioned`: [S, D] for all blocks alike, or [B, S, D] with summary_lengths [B] int64, of which block b
+    sees its own first `summary_lengths[b]` rows, 1 to S. weights: in the order of `Geometry.tensor_shapes()`.
+    embeddings [B, T, D] are needed by `tail`, by `salient` and by a pointer, idf [B, T] by a pointer only
+    (`pointer_heads` > 0).
 
     A slot in whose window no source token lies takes nothing from the pointer. With `salient` the slots sit at the
     tokens that `keep` chooses, or at `kept` [B, n] int64 (ascending, below the block's length) where it is given.
-    Raises ValueError when an input that the network needs is absent.
+    Raises ValueError when an input that the network needs is absent, or when summary and summary_lengths do not go
+    together.
     """
     if summary_conditioned and summary is None:
         raise ValueError("a summary-conditioned network needs the summary's states")
+    if (summary is not None and summary.dim() == 3) != (summary_lengths is not None):
+        raise ValueError("a summary [B, S, D] of each block's own comes with summary_lengths, and no other does")
     if (tail or salient or pointer_heads) and embeddings is None:
         raise ValueError("a network with a base or a pointer needs the source tokens' embeddings")
     if pointer_heads and idf is None:
@@ -183,6 +189,11 @@ def encode_plain(
         positions = torch.cat([tokens.expand(len(lengths), -1), kept], dim=1)
         rope, slot_rope = _rotation(positions, head_dim, theta), _rotation(kept, head_dim, theta)
         groups = _following(kept, lengths, len(tokens))
+    summary_visible = None
+    if summary is not None and summary_lengths is not None:
+        rows_seen = torch.arange(summary.shape[1], device=summary.device) < summary_lengths[:, None]
+        summary = torch.where(rows_seen[..., None], summary, 0)
+        summary_visible = rows_seen[:, None]
 
     for index, layer in enumerate(w.layers):
         x = _rms_norm(hidden, layer.input_norm, eps)
@@ -200,7 +211,7 @@ def encode_plain(
             cross = w.summary[index]
             given = _rms_norm(summary.to(dtype), cross.summary_norm, eps).expand(len(lengths), -1, -1)
             query = _rms_norm(hidden, cross.query_norm, eps)
-            attended = _attend(query, given, cross.attention, (heads, kv_heads, head_dim), eps)
+            attended = _attend(query, given, cross.attention, (heads, kv_heads, head_dim), eps, visible=summary_visible)
             hidden = hidden + torch.tanh(cross.gate) * attended
         y = _rms_norm(hidden, layer.post_norm, eps)
         hidden = hidden + (F.silu(y @ layer.gate.T) * (y @ layer.up.T)) @ layer.down.T
@@ -334,7 +345,7 @@ def _attend(
     visible: Tensor | None = None,
     rotations: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
 ) -> Tensor:
-    """Grouped-query attention of [B, n, D] over [B, K, D]; visible [B, n, K], all when None."""
+    """Grouped-query attention of [B, n, D] over [B, K, D]; visible [B, n or 1, K], all when None."""
     heads, kv_heads, head_dim = shape
     q = _rms_norm(_split_heads(queries @ w.q.T, heads), w.q_norm, eps)
     k = _rms_norm(_split_heads(keys @ w.k.T, kv_heads), w.k_norm, eps)
