@@ -37,8 +37,8 @@ def write_receipt(
     the raw tokens behind nodes that were kept as they are; `compression_ratio` is both by the rows. Hashes are SHA-256
     of little-endian int32 ids and of the rows' bfloat16 bytes; `depths` counts rows by depth; spans in
     `frontier` count raw tokens of the whole lineage. `features` counts source tokens by where their features came from:
-    "prefill" (read for this compaction) or "live" (kept when the session ran). `expanded` appears only when the memory is no smaller than
-    what it replaces.
+    "prefill" (read for this compaction) or "live" (kept when the session ran). `expanded` appears only when the memory
+    is no smaller than what it replaces.
     """
     rows_per_node = memory_rows.shape[0] // len(frontier)
     depths: dict[str, int] = {}

@@ -102,6 +102,11 @@ class Receipt(BaseModel):
     depths: dict[str, int] = Field(description="Rows by depth.")
     frontier: list[Node]
     made_by: MadeBy | None = Field(default=None, description="Absent from memories of earlier versions.")
+    features: dict[str, int] = Field(
+        default_factory=dict,
+        description="Source tokens by where their features came from: `prefill`, read for this compaction, or `live`, "
+        "kept when the session ran. Empty in memories of earlier versions.",
+    )
     timings_ms: dict[str, float] = Field(description="summary, leaves, merge, store")
     expanded: bool | None = Field(default=None, description="true when the memory is no smaller than what it replaces.")
 
