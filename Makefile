@@ -10,16 +10,20 @@ export CXX
 
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+SGLANG_VENV := .venv-sglang
+SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check --quiet
 EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu))
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test serve bench bench-service bench-text bench-memory check-linear fuzz lint clean
+.PHONY: help setup setup-sglang demo test test-sglang serve bench bench-service bench-text bench-memory check-linear fuzz lint clean
 
 help:
 	@echo "make demo    see a session being compacted and going on"
 	@echo "make test    run all tests"
 	@echo "make serve   serve the embedded model on http://127.0.0.1:8421"
 	@echo "make setup   make .venv, install the pinned dependencies, build the extension"
+	@echo "make setup-sglang   make .venv-sglang: SGLang for CPUs, for serve --backend sglang --sglang-python .venv-sglang/bin/python"
+	@echo "make test-sglang    run the tests that need it"
 	@echo "make bench   the ops beside plain torch, search beside numpy and torch, a compaction beside a plain prefill"
 	@echo "make bench-service   the scoped memory under load"
 	@echo "make bench-text      how well texts are found again and chats summed up, and notes under load"
@@ -52,11 +56,30 @@ $(VENV)/.extension: $(VENV)/.requirements CMakeLists.txt pyproject.toml $(EXTENS
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
 
+# SGLang has pins of its own, so it has an environment of its own. The packages of the second file want others that are
+# made for CUDA, and are left without them.
+setup-sglang: $(SGLANG_VENV)/.remory
+
+$(SGLANG_VENV)/.requirements: $(VENV)/.interpreter requirements/sglang.txt requirements/sglang-nodeps.txt
+	@echo "Installing SGLang for CPUs; the first time takes some minutes"
+	@$(PYTHON) -m venv $(SGLANG_VENV)
+	@$(SGLANG_PIP) install -r requirements/sglang.txt
+	@$(SGLANG_PIP) install --no-deps -r requirements/sglang-nodeps.txt
+	@touch $@
+
+# Editable too, so that SGLang finds the plug-in. It takes the extension that `setup` built, which any torch from 2.11 on can load.
+$(SGLANG_VENV)/.remory: $(SGLANG_VENV)/.requirements $(VENV)/.extension pyproject.toml
+	@$(SGLANG_PIP) install --no-deps --config-settings wheel.cmake=false --editable .
+	@touch $@
+
 demo: setup
 	@$(VENV)/bin/remory demo $(ARGS)
 
 test: setup
 	@$(VENV)/bin/python -m pytest $(ARGS)
+
+test-sglang: setup setup-sglang
+	@$(VENV)/bin/python -m pytest tests/sglang $(ARGS)
 
 serve: setup
 	@$(VENV)/bin/remory serve $(ARGS)

@@ -17,6 +17,10 @@ from tests.databases import PostgresqlServer
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+# What `remory serve` is told by tests that start it, so that one suite runs against both engines.
+SERVE_OPTIONS: list[str] = []
+_SGLANG_PYTHON = Path(__file__).parents[1] / ".venv-sglang" / "bin" / "python"
+
 WIDTH = 64
 CONTEXT = 2048
 BLOCK = 64
@@ -32,6 +36,22 @@ _TEXT = [
     "user assistant tool system summary memory of the conversation so far",
     "ls -la src/ tests/ docs/ README.md Makefile; grep -n error log.txt",
 ]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--backend",
+        choices=("transformers", "sglang"),
+        default="transformers",
+        help="what runs the actor of the servers that tests start; sglang needs `make setup-sglang`",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--backend") == "sglang":
+        # Prompts of more than 64 tokens are read in pieces, as long ones are in earnest.
+        SERVE_OPTIONS.extend(["--backend", "sglang", "--sglang-python", str(_SGLANG_PYTHON)])
+        SERVE_OPTIONS.extend(["--", "--chunked-prefill-size", "64"])
 
 
 def make_tokenizer() -> Any:

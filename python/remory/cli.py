@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from remory import __version__
 from remory.errors import RemoryError
 
 if TYPE_CHECKING:
-    from remory_service.config import Endpoint
+    from remory_service.config import Endpoint, SGLang
 
 # The heavy imports (torch, Flask) stand inside the commands: `remory --help` must not wait for them.
 
@@ -30,6 +31,8 @@ examples:
   remory serve                              serve the embedded model on http://127.0.0.1:8421
   remory serve --model FOLDER --device cuda --checkpoint FOLDER
                                             serve a Hugging Face folder on a GPU with its memory checkpoint
+  remory serve --backend sglang --model FOLDER --device cuda --tp 2 -- --schedule-policy lpm
+                                            serve it by SGLang on two GPUs, with an argument of SGLang's own
   remory eval --quick                       see what of a removed history answers can still be given from
   remory train --preset embedded --out run  train a memory network; it may be stopped, and goes on
   remory mcp                                give an agent the tools of that server, over MCP
@@ -42,13 +45,24 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Errors meant for the user go to stderr in one line."""
-    options = _parser().parse_args(arguments)
+    options = _parsed(list(sys.argv[1:] if arguments is None else arguments))
     try:
         return options.command(options)
     except (RemoryError, OSError) as error:
         return _fail(error)
     except KeyboardInterrupt:
         return 130
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    """The command line, and as `behind` what `serve` is to pass on."""
+    behind: list[str] = []
+    if arguments[:1] == ["serve"] and "--" in arguments:
+        end = arguments.index("--")
+        arguments, behind = arguments[:end], arguments[end + 1 :]
+    options = _parser().parse_args(arguments)
+    options.behind = behind
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,7 +95,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_store(place)
     _add_model(parser.add_argument_group("what"))
     run = parser.add_argument_group("how")
-    run.add_argument("--backend", default="transformers", help="what runs the model (default: %(default)s)")
+    _add_backend(run)
     run.add_argument("--threads", type=int, default=64, help="requests served at once (default: %(default)s)")
     run.add_argument(
         "--cache-bytes",
@@ -97,15 +111,62 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="most memory for the vectors of scopes that are searched (default: 2G); the largest alone may have more",
     )
-    run.add_argument("--max-context", type=int, metavar="TOKENS", help="a context window smaller than the model's")
+    run.add_argument(
+        "--max-context",
+        "--context-length",
+        type=int,
+        metavar="TOKENS",
+        help="a context window smaller than the model's",
+    )
     run.add_argument(
         "--checkpoints",
         metavar="FOLDER",
         help="let administrators load memory checkpoints from this folder while the server runs",
     )
+    _add_sglang(parser.add_argument_group("with --backend sglang", "What stands behind -- is passed on to SGLang."))
     _add_texts(parser.add_argument_group("remembered text"))
     _add_collecting(parser.add_argument_group("tokens to learn from"))
     parser.set_defaults(command=_serve)
+
+
+def _add_backend(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--backend", default="transformers", help="what runs the model: transformers or sglang (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sglang-python",
+        metavar="FILE",
+        help="an interpreter that has SGLang and Remory, to start SGLang with (default: this one)",
+    )
+
+
+def _add_sglang(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument("--tp", type=int, default=1, metavar="N", help="GPUs that share the model")
+    parser.add_argument("--dp", type=int, default=1, metavar="N", help="copies of the model")
+    parser.add_argument(
+        "--mem-fraction-static", type=float, metavar="X", help="share of the GPU's memory for weights and cache"
+    )
+    parser.add_argument(
+        "--capture-live",
+        type=_size,
+        nargs="?",
+        const=4 << 30,
+        default=0,
+        metavar="SIZE",
+        help="keep what compactions read while sessions run, in so much host memory (4G without SIZE)",
+    )
+    parser.add_argument(
+        "--sglang-url",
+        metavar="URL",
+        help="use this running server, which has Remory's plug-in, instead of starting one; its API key, if it has "
+        "one, in $REMORY_SGLANG_KEY",
+    )
+    parser.add_argument(
+        "--exchange",
+        metavar="FOLDER",
+        help="folder for rows on their way, private and best in memory; the running server is started with the same "
+        "one in $REMORY_EXCHANGE (default: one of our own; with --sglang-url none, rows travel inside of requests)",
+    )
 
 
 def _add_collecting(parser: argparse._ArgumentGroup) -> None:
@@ -170,6 +231,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", help="use a running server (its memories of this demo are deleted at the end)")
     parser.add_argument("--key", help="API key of that server")
     _add_model(parser)
+    _add_backend(parser)
     parser.set_defaults(command=_demo)
 
 
@@ -177,7 +239,9 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
     from remory.evaluation import options
 
     options.add(parser)
-    _add_model(parser.add_argument_group("what is evaluated"))
+    evaluated = parser.add_argument_group("what is evaluated")
+    _add_model(evaluated)
+    _add_backend(evaluated)
     parser.set_defaults(command=_eval)
 
 
@@ -232,6 +296,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     _add_data(parser)
     _add_store(parser)
     _add_model(parser)
+    _add_backend(parser)
     parser.set_defaults(command=_doctor)
 
 
@@ -363,6 +428,7 @@ def _serve(options: argparse.Namespace) -> int:
             store=_store(options),
             embedder=_embedder(options),
             summarizer=_endpoint(options, "summarizer"),
+            sglang=_sglang(options),
             **{name: getattr(options, name) for name in names},
         )
     except ValueError as error:
@@ -414,7 +480,8 @@ def _mcp(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from remory import doctor
 
-    return doctor.run(options.data, _store(options), options.model, options.checkpoint, options.device)
+    findings = doctor.examine(options.data, _store(options), options.model, options.checkpoint, options.device)
+    return doctor.show(itertools.chain(findings, doctor.examine_sglang(options.backend, options.sglang_python)))
 
 
 def _keys_add(options: argparse.Namespace) -> int:
@@ -465,6 +532,19 @@ def _transcripts_export(options: argparse.Namespace) -> int:
 
     with _service_errors():
         return export(_data(options), _store(options), options.out)
+
+
+def _sglang(options: argparse.Namespace) -> SGLang:
+    from remory_service.config import SGLang
+
+    return SGLang(
+        python=options.sglang_python,
+        url=options.sglang_url,
+        key=(os.environ.get("REMORY_SGLANG_KEY") or None) if options.sglang_url else None,
+        exchange=options.exchange,
+        arguments=tuple(options.behind),
+        **{name: getattr(options, name) for name in ("tp", "dp", "mem_fraction_static", "capture_live")},
+    )
 
 
 def _embedder(options: argparse.Namespace) -> Any:

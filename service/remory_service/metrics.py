@@ -61,7 +61,9 @@ class _Figures:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("remory_ready", "1 when the actor answers.", float(self._runtime.state == "ready"))
+        yield GaugeMetricFamily(
+            "remory_ready", "1 when the actor answers.", float(self._runtime.status()[0] == "ready")
+        )
         for name, value in self._runtime.stats().items():
             yield GaugeMetricFamily(f"remory_engine_{name}", f"The engine's {name.replace('_', ' ')}.", value)
         handles, size = memories.totals()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,17 +49,27 @@ class Runtime:
         self._embedder = embedder
         self._loaded: Loaded | None = None
         self._switching = threading.Lock()
+        # What an actor needs beside its engine, from the moment that it is there.
+        self._closing = ExitStack()
 
     def start(self, on_end: Callable[[Runtime], None] = lambda runtime: None) -> None:
         """Load in a thread of its own, then call `on_end`, ready or failed."""
         threading.Thread(target=self._run, args=(on_end,), name="remory-load", daemon=True).start()
 
     def loaded(self) -> Loaded:
-        """What is loaded. Raises Unavailable while there is nothing yet, or no more."""
+        """What is loaded. Raises Unavailable while there is nothing yet, or no more, or it cannot answer now."""
         loaded = self._loaded
-        if loaded is None or self.state != "ready":
-            raise Unavailable(f"the actor is not ready: {self.progress}")
+        state, progress = self.status()
+        if loaded is None or state != "ready":
+            raise Unavailable(f"the actor is not ready: {progress}")
         return loaded
+
+    def status(self) -> tuple[str, str]:
+        """`state` and `progress`, of an engine that is recovering too: that one is "starting" again."""
+        loaded = self._loaded
+        if self.state == "ready" and loaded is not None and (problem := loaded.engine.problem()) is not None:
+            return "starting", problem
+        return self.state, self.progress
 
     def with_memory(self) -> Loaded:
         """The same, of a server that has a memory checkpoint. Raises BadRequest without one."""
@@ -81,7 +93,7 @@ class Runtime:
             loaded = self.loaded()
             earlier = loaded.compactor.contracts if loaded.compactor else None
             try:
-                checkpoint = load_checkpoint(folder, device=self.config.device)
+                checkpoint = load_checkpoint(folder, device=self.config.network_device)
                 compactor = Compactor(loaded.engine, checkpoint, earlier)
             except (MemoryError, torch.OutOfMemoryError) as error:
                 raise CheckpointError(f"there is no memory left for checkpoint {folder.name}") from error
@@ -116,6 +128,7 @@ class Runtime:
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             loaded.engine.close()
+        self._closing.close()
 
     def _run(self, on_end: Callable[[Runtime], None]) -> None:
         # The boundary of this thread: whatever a model's folder makes the libraries raise is the reason for "failed".
@@ -130,17 +143,16 @@ class Runtime:
         on_end(self)
 
     def _end(self, state: str, progress: str) -> None:
+        if state == "failed":
+            self._closing.close()
         if not self.stopping:
             self.state, self.progress = state, progress
 
     def _load(self) -> Loaded:
         self._tell("importing the actor's libraries")
         # Imported here, in the worker: torch starts threads, which a process must not have when it forks.
-        import torch
-
         from remory.actors import resolve_actor
         from remory.compaction import Compactor
-        from remory.engines.transformers import TransformersEngine
         from remory.network import embedded_checkpoint, load_checkpoint
 
         config = self.config
@@ -153,17 +165,33 @@ class Runtime:
         checkpoint = None
         if folder is not None:
             self._tell("loading the memory checkpoint")
-            checkpoint = load_checkpoint(folder, device=config.device)
+            checkpoint = load_checkpoint(folder, device=config.network_device)
         self._tell(f"loading the actor {actor.name}")
-        engine = TransformersEngine(
-            actor,
-            device=config.device,
-            dtype=getattr(torch, config.dtype) if config.dtype else None,
-            cache_bytes=config.cache_bytes,
-            max_context=config.max_context,
-        )
+        engine = self._sglang(actor, checkpoint) if config.backend == "sglang" else _transformers(config, actor)
         compactor = Compactor(engine, checkpoint) if checkpoint else None
         return Loaded(engine, compactor, _make_summarizer(config, engine, self._embedder))
+
+    def _sglang(self, actor: Path, checkpoint: Any) -> Any:
+        """An engine whose actor runs in SGLang, which is started unless there is one at a URL."""
+        from remory.engines.sglang.engine import SGLangEngine
+        from remory.engines.sglang.exchange import Exchange
+        from remory.engines.sglang.folders import exchange_folder
+        from remory.engines.sglang.launch import AttachedServer, LaunchedServer
+
+        chosen = self.config.sglang
+        exchange = Path(chosen.exchange).expanduser() if chosen.exchange else None
+        if chosen.url is not None:
+            return SGLangEngine(
+                actor, AttachedServer(chosen.url, chosen.key), Exchange(exchange), self.config.max_context
+            )
+        if exchange is None:
+            private = exchange_folder()
+            self._closing.callback(private.close)
+            exchange = private.path
+        server = LaunchedServer(_launch_options(self.config, actor, checkpoint, exchange), self._tell)
+        self._closing.callback(server.close)
+        server.start()
+        return SGLangEngine(actor, server, Exchange(exchange), self.config.max_context)
 
     def _announce(self, progress: str) -> None:
         self._tell(progress)
@@ -172,6 +200,40 @@ class Runtime:
     def _tell(self, progress: str) -> None:
         if not self.stopping:
             self.progress = progress
+
+
+def _transformers(config: Config, actor: Path) -> Any:
+    import torch
+
+    from remory.engines.transformers import TransformersEngine
+
+    return TransformersEngine(
+        actor,
+        device=config.device,
+        dtype=getattr(torch, config.dtype) if config.dtype else None,
+        cache_bytes=config.cache_bytes,
+        max_context=config.max_context,
+    )
+
+
+def _launch_options(config: Config, actor: Path, checkpoint: Any, exchange: Path) -> Any:
+    from remory.engines.sglang.launch import LaunchOptions
+
+    chosen = config.sglang
+    return LaunchOptions(
+        actor,
+        python=chosen.python or sys.executable,
+        device=config.device,
+        dtype=config.dtype,
+        tp=chosen.tp,
+        dp=chosen.dp,
+        context_length=config.max_context,
+        mem_fraction_static=chosen.mem_fraction_static,
+        checkpoint=None if checkpoint is None else checkpoint.path,
+        exchange=exchange,
+        live_bytes=chosen.capture_live,
+        more=chosen.arguments,
+    )
 
 
 def _make_embedder(config: Config) -> Any:

@@ -28,6 +28,7 @@ from remory.network.config import read_config
 from remory_service.app import RemoryApp, create_app
 from remory_service.config import Config
 from remory_service.store.database import connection, open_store
+from tests.conftest import SERVE_OPTIONS
 from tests.databases import PostgresqlServer
 
 PREFIX = [1, 5, 6, 7]
@@ -84,7 +85,8 @@ def serve_command(*options: str | Path) -> list[str]:
 
 def launch(folder: Path, data: Path, actor: Path, checkpoint: Path, *options: str) -> Server:
     log = folder / f"server-{time.monotonic_ns()}.log"
-    command = serve_command("--port", "0", "--data", data, "--model", actor, "--checkpoint", checkpoint, *options)
+    chosen = ["--port", "0", "--data", data, "--model", actor, "--checkpoint", checkpoint, *options, *SERVE_OPTIONS]
+    command = serve_command(*chosen)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log.open("w"), text=True, start_new_session=True)
     assert process.stdout is not None
     line = process.stdout.readline()

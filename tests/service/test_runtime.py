@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from remory.cli import main
 from remory.network import load_checkpoint, save_checkpoint
 from remory_service.app import RemoryApp, create_app
-from remory_service.config import Config
+from remory_service.config import Config, SGLang
 from remory_service.runtime import Runtime
 
 SESSION = {"X-Remory-Session": "session"}
@@ -99,3 +100,33 @@ def test_settings_that_cannot_be_are_refused(fields: dict) -> None:
     (value,) = fields.values()
     with pytest.raises(ValueError, match=str(value)):
         Config(**fields)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tp", "2"], "--tp: for the backend sglang"),
+        (["--sglang-url", "http://127.0.0.1:1"], "--sglang-url: for the backend sglang"),
+        (["--", "--schedule-policy=lpm"], "for the backend sglang"),
+        (["--backend", "sglang", "--cache-bytes", "1M"], "cache_bytes"),
+        (["--backend", "sglang", "--dp", "0"], "got 1 and 0"),
+        (["--backend", "sglang", "--mem-fraction-static", "1.5"], "1.5"),
+        (["--backend", "sglang", "--", "--host=0.0.0.0"], "--host cannot be passed on"),
+        (["--backend", "sglang", "--sglang-url", "http://127.0.0.1:1", "--capture-live"], "--capture-live must be"),
+        (["--backend", "sglang", "--sglang-url", "http://127.0.0.1:1", "--dtype", "float16"], "--dtype must be"),
+    ],
+)
+def test_options_that_do_not_fit_the_backend_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["serve", "--port", "0", "--data", str(tmp_path / "data"), *arguments]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_key_of_sglang_is_never_shown(tmp_path: Path) -> None:
+    config = Config(data=tmp_path, backend="sglang", sglang=SGLang(url="http://127.0.0.1:1", key="secret"))
+    assert "secret" not in repr(config)
+    shown = create_app(config).test_client().get("/get_server_info").json
+    assert shown["sglang"]["launched"] is False
+    assert "secret" not in str(shown)

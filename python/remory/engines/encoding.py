@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from remory.engines.actor_model import ActorModel
-from remory.engines.base import EncodeRequest, Fold, Leaf
+from remory.engines.base import EncodeRequest, Leaf
+from remory.engines.folding import Node, fold, levels
 from remory.engines.kv import KVState
 from remory.errors import EngineFailed, InvalidInput
 from remory.network import MemoryNetwork
@@ -29,16 +30,6 @@ class Prepared:
 
     network: MemoryNetwork
     layer_ids: tuple[int, ...]
-
-
-@dataclass(eq=False)
-class _Node:
-    """A node of the list: its rows [n, D], or the children that they will be made of."""
-
-    rows: Tensor | None = None
-    children: tuple[_Node, ...] = ()
-    input_depth: int = 0
-    level: int = 0
 
 
 class Encoding:
@@ -62,10 +53,9 @@ class Encoding:
         leaves: list[Tensor] = []
         for first in range(0, len(self._request.leaves), _BLOCKS_AT_ONCE):
             leaves += yield from self._read_leaves(self._request.leaves[first : first + _BLOCKS_AT_ONCE])
-        nodes = [_Node(rows) for rows in [*self._request.kept, *leaves]]
-        nodes = _fold(nodes, self._request.folds)
+        nodes = fold([Node(rows) for rows in [*self._request.kept, *leaves]], self._request.folds)
         yield from self._read_parents(nodes)
-        return [_rows(node) for node in nodes]
+        return [node.made() for node in nodes]
 
     @property
     def timings_ms(self) -> dict[str, float]:
@@ -115,20 +105,15 @@ class Encoding:
             ids[torch.isin(places[first:last], context.positions)] = -1
             batch.token_ids[index, first:last] = ids
 
-    def _read_parents(self, nodes: list[_Node]) -> Generator[None, None, None]:
+    def _read_parents(self, nodes: list[Node]) -> Generator[None, None, None]:
         """Make the rows of all folded nodes, the lowest level first, nodes of one level in one batch."""
         self._state.truncate(self._prefix)
-        by_level: dict[int, list[_Node]] = defaultdict(list)
-        for node in _descendants(nodes):
-            if node.rows is None:
-                by_level[node.level].append(node)
-        for level in sorted(by_level):
-            parents = by_level[level]
+        for parents in levels(nodes):
             for first in range(0, len(parents), _BLOCKS_AT_ONCE):
                 yield from self._read_level(parents[first : first + _BLOCKS_AT_ONCE])
 
-    def _read_level(self, parents: Sequence[_Node]) -> Generator[None, None, None]:
-        sources = torch.stack([torch.cat([_rows(child) for child in parent.children]) for parent in parents])
+    def _read_level(self, parents: Sequence[Node]) -> Generator[None, None, None]:
+        sources = torch.stack([parent.source() for parent in parents])
         sources = sources.to(self._actor.device, self._actor.dtype)
         length = sources.shape[1]
         batch = _Batch(self._network, [length] * len(parents), self._actor.device)
@@ -145,7 +130,7 @@ class Encoding:
         with self._phase("merge"):
             encoded = batch.encode(self._summary, [parent.input_depth for parent in parents])
         for parent, rows in zip(parents, encoded, strict=True):
-            parent.rows, parent.children = rows, ()
+            parent.settle(rows)
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -189,24 +174,3 @@ class _Batch:
 
 def _nothing_to_wait_for() -> None:
     """A CPU has done its work when the call returns."""
-
-
-def _rows(node: _Node) -> Tensor:
-    assert node.rows is not None, "children are encoded before their parents"
-    return node.rows
-
-
-def _fold(nodes: list[_Node], folds: Sequence[Fold]) -> list[_Node]:
-    """Replace runs of nodes by parents that still have no rows."""
-    nodes = list(nodes)
-    for fold in folds:
-        children = tuple(nodes[fold.first : fold.first + fold.count])
-        level = 1 + max(child.level for child in children)
-        nodes[fold.first : fold.first + fold.count] = [_Node(None, children, fold.input_depth, level)]
-    return nodes
-
-
-def _descendants(nodes: Sequence[_Node]) -> Iterator[_Node]:
-    for node in nodes:
-        yield from _descendants(node.children)
-        yield node

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -22,13 +21,14 @@ from remory.engines.base import (
     GenerationRequest,
     Source,
 )
+from remory.engines.checks import Grammars, check_checkpoint, check_encode, check_source
 from remory.engines.detokenizer import Detokenizer
 from remory.engines.encoding import Encoding, Prepared
 from remory.engines.kv import KVState
 from remory.engines.prefix_cache import PrefixCache, chunk_keys, chunk_spans
-from remory.engines.sampling import Constraint, Sampler, constraint_vocabulary
+from remory.engines.sampling import Constraint, Sampler
 from remory.engines.scheduler import Scheduler
-from remory.errors import CheckpointError, ContextOverflow, EngineFailed, InvalidInput
+from remory.errors import EngineFailed, InvalidInput
 from remory.network import Checkpoint
 
 _CHUNK = 256
@@ -63,21 +63,15 @@ class TransformersEngine(Engine):
         self._cache = PrefixCache(cache_bytes)
         self._cache_seed = f"{self.actor.revision}:{self.actor.dtype}"
         self._scheduler = Scheduler()
-        self._constraint_lock = threading.Lock()
-        self._constraint_vocabulary: Any = None
+        self._grammars = Grammars(self.tokenizer, self.actor.vocabulary)
         self._totals = {"prompt_tokens": 0, "cached_tokens": 0, "generated_tokens": 0, "encoded_tokens": 0}
 
     def generate(self, request: GenerationRequest) -> Iterator[GenerationOutput | None]:
-        self._check_source(request.source, request.sampling.max_new_tokens)
-        constraint = self._constraint(request)
-        return self._started(request, constraint)
+        check_source(self.actor, request.source, request.sampling.max_new_tokens)
+        return self._started(request, self._grammars.constraint(request.sampling))
 
     def check(self, checkpoint: Checkpoint) -> None:
-        _check_features(checkpoint)
-        actor = self.actor
-        if self._model.dtype not in (torch.bfloat16, torch.float32):
-            raise InvalidInput(f"memory needs an actor in bfloat16 or float32, not {actor.dtype}: see --dtype")
-        checkpoint.check_actor(width=actor.width, layers=actor.layers, vocabulary=actor.vocabulary)
+        check_checkpoint(self.actor, checkpoint)
 
     def prepare(self, checkpoint: Checkpoint) -> Prepared:
         if self._first is not None and self._first[0] is checkpoint:
@@ -92,7 +86,7 @@ class TransformersEngine(Engine):
             if self._first is None:
                 raise InvalidInput("no memory checkpoint is loaded, so nothing can be encoded")
             prepared = self._first[1]
-        self._check_encode(request, prepared)
+        check_encode(self.actor, request, prepared.network.geometry.slots)
         result: EncodeResult | None = self._scheduler.submit(self._encoding(request, prepared)).result()
         if result is None:
             raise EngineFailed("the compaction was ended before it was done")
@@ -208,71 +202,6 @@ class TransformersEngine(Engine):
         stops = frozenset(request.sampling.stop_token_ids)
         return stops if request.sampling.ignore_eos else stops | self._model.end_ids
 
-    def _constraint(self, request: GenerationRequest) -> Constraint | None:
-        sampling = request.sampling
-        if sampling.json_schema is None and sampling.regex is None:
-            return None
-        if sampling.json_schema is not None and sampling.regex is not None:
-            raise InvalidInput("json_schema and regex cannot be combined")
-        with self._constraint_lock:
-            if self._constraint_vocabulary is None:
-                self._constraint_vocabulary = constraint_vocabulary(self.tokenizer, self.actor.vocabulary)
-        return Constraint(self._constraint_vocabulary, sampling)
-
-    def _check_source(self, source: Source, new_tokens: int) -> None:
-        self._check_ids("input_ids", source.ids)
-        self._check_rows(source)
-        total = len(source) + new_tokens
-        if len(source) >= self.actor.context_length or total > self.actor.context_length:
-            raise ContextOverflow(
-                f"{len(source)} input tokens and {new_tokens} new ones are {total}; "
-                f"the actor's context holds {self.actor.context_length}"
-            )
-
-    def _check_rows(self, source: Source) -> None:
-        """Whatever reaches the actor as rows is checked before any work: width, places, finite numbers."""
-        if source.rows is None:
-            return
-        if source.rows.ndim != 2 or source.rows.shape[1] != self.actor.width:
-            raise InvalidInput(f"rows are {list(source.rows.shape)}, expected [R, {self.actor.width}]")
-        places = source.positions
-        if places.shape != source.rows.shape[:1]:
-            raise InvalidInput(f"{source.rows.shape[0]} rows have {places.numel()} positions")
-        inside = places.numel() == 0 or (int(places.min()) >= 0 and int(places.max()) < len(source))
-        if not inside or bool((places[1:] <= places[:-1]).any()):
-            raise InvalidInput(f"positions of rows must ascend within [0, {len(source)})")
-        if not bool(source.rows.isfinite().all()):
-            raise InvalidInput("rows hold NaN or infinity")
-
-    def _check_encode(self, request: EncodeRequest, prepared: Prepared) -> None:
-        self._check_ids("prefix_ids", request.prefix_ids)
-        self._check_ids("context", request.context.ids)
-        self._check_rows(request.context)
-        if request.summary_ids is not None:
-            self._check_ids("summary_ids", request.summary_ids)
-            if not 1 <= request.summary_tokens <= len(request.summary_ids):
-                raise InvalidInput(
-                    f"{request.summary_tokens} of {len(request.summary_ids)} summary_ids are the summary"
-                )
-        geometry = prepared.network.geometry
-        parents = geometry.slots * max((fold.count for fold in request.folds), default=0)
-        longest = max(len(request.context), 0 if request.summary_ids is None else len(request.summary_ids), parents)
-        total = len(request.prefix_ids) + longest
-        if total > self.actor.context_length:
-            raise ContextOverflow(
-                f"the prefix's {len(request.prefix_ids)} tokens and {longest} to be read behind it are {total}; "
-                f"the actor's context holds {self.actor.context_length}"
-            )
-
-    def _check_ids(self, name: str, ids: Tensor) -> None:
-        if ids.numel() == 0:
-            raise InvalidInput(f"{name} is empty")
-        low, high = int(ids.min()), int(ids.max())
-        if low < 0 or high >= self.actor.vocabulary:
-            raise InvalidInput(
-                f"{name} holds {low if low < 0 else high}; token ids are in [0, {self.actor.vocabulary})"
-            )
-
 
 class _Answer:
     """What one generation has said so far."""
@@ -329,11 +258,3 @@ def _needed_from(request: GenerationRequest) -> int:
     if request.return_logprob and request.logprob_start_len >= 0:
         return min(request.logprob_start_len, last)
     return last
-
-
-def _check_features(checkpoint: Checkpoint) -> None:
-    if checkpoint.feature_view is not None:
-        raise CheckpointError(
-            f"checkpoint {checkpoint.name} reads {checkpoint.feature_view!r} states; this engine captures the layers' "
-            f"outputs only"
-        )

@@ -70,7 +70,7 @@ from remory_service.api.generation import (
     sampling_params,
 )
 from remory_service.api.recall import Asker, Prompt, Recalled, Recaller
-from remory_service.config import Endpoint
+from remory_service.config import Config, Endpoint
 from remory_service.errors import BadRequest, NotFound, known
 from remory_service.identity import checked_session
 from remory_service.runtime import Loaded, Runtime
@@ -274,7 +274,7 @@ def server_info() -> Response:
     return jsonify(
         {
             "version": __version__,
-            "status": runtime.state,
+            "status": runtime.status()[0],
             "host": config.host,
             "store": "sqlite" if config.store is None else "postgresql",
             "backend": config.backend,
@@ -294,9 +294,16 @@ def server_info() -> Response:
             "collect": config.collect,
             "collect_bytes": config.collect_bytes,
             "threads": config.threads,
+            "sglang": _sglang_settings(config) if config.backend == "sglang" else None,
             "engine": runtime.stats(),
         }
     )
+
+
+def _sglang_settings(config: Config) -> dict[str, Any]:
+    """How SGLang runs; its interpreter, exchange folder, URL and arguments stay with whoever runs the server."""
+    names = ("tp", "dp", "mem_fraction_static", "capture_live")
+    return {"launched": config.sglang.url is None} | {name: getattr(config.sglang, name) for name in names}
 
 
 def _model_named(chosen: str | Endpoint | None) -> str | None:

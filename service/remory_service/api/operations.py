@@ -30,9 +30,9 @@ def health() -> Response:
 @operations.get("/ready", responses={200: Status, 503: Status})
 def ready() -> Response:
     """The actor answers; 503 with `Retry-After` while it does not."""
-    runtime = current_app.extensions["remory"]
-    response = jsonify({"status": runtime.state, "progress": runtime.progress})
-    if runtime.state != "ready":
+    state, progress = current_app.extensions["remory"].status()
+    response = jsonify({"status": state, "progress": progress})
+    if state != "ready":
         response.status_code = 503
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response

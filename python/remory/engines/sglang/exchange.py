@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import os
 import tempfile
+import threading
 from collections import OrderedDict
 from pathlib import Path
 
@@ -26,7 +27,7 @@ _NUMPY = {"bfloat16": "<i2", "float32": "<f4"}
 
 
 class Exchange:
-    """Gives tensors names, and tensors for names.
+    """Gives tensors names, and tensors for names; may be used by several threads at once.
 
     `folder` None: everything travels inline. The files that this object wrote are removed again, the oldest first, when
     they are more than `limit_bytes` together; one that is written or named anew counts as new.
@@ -36,6 +37,7 @@ class Exchange:
         self.folder = folder
         self._limit = limit_bytes
         self._written: OrderedDict[str, int] = OrderedDict()
+        self._writing = threading.Lock()
 
     def put(self, tensor: Tensor, *, sha256: str | None = None, inline: bool = False) -> Blob:
         """Name a tensor [R, D] in bfloat16 or float32 and make it readable for the other side.
@@ -71,13 +73,20 @@ class Exchange:
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(data)
                 Path(scratch).rename(place)
-            self._written[name] = len(data)
-            self._written.move_to_end(name)
-            while sum(self._written.values()) > self._limit and len(self._written) > 1:
-                oldest, _ = self._written.popitem(last=False)
+            for oldest in self._too_many(name, len(data)):
                 (folder / f"{oldest}{_SUFFIX}").unlink(missing_ok=True)
         except OSError as error:
             raise EngineFailed(f"rows cannot be written to the exchange folder: {error.strerror}") from error
+
+    def _too_many(self, name: str, nbytes: int) -> list[str]:
+        """Count what was written now; the names that are to go for it."""
+        with self._writing:
+            self._written[name] = nbytes
+            self._written.move_to_end(name)
+            gone = []
+            while sum(self._written.values()) > self._limit and len(self._written) > 1:
+                gone.append(self._written.popitem(last=False)[0])
+            return gone
 
     def _read(self, blob: Blob) -> bytes:
         if self.folder is None:

@@ -28,6 +28,7 @@ _RUNNER = "sglang.srt.model_executor.model_runner.ModelRunner"
 _FORWARD = "sglang.srt.model_executor.forward_batch_info.ForwardBatch"
 _LOGITS = "sglang.srt.layers.logits_processor.LogitsProcessor"
 _SAMPLING = "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo"
+_FILTERS = "sglang.srt.layers.sampler.top_k_top_p_min_p_sampling_from_probs_torch"
 # Sampling backends in which a seed decides a request's draws.
 _SEEDED = ("pytorch",)
 
@@ -49,6 +50,7 @@ def register() -> None:
         (f"{_STREAMER}.stream_output", _output_due, HookType.BEFORE),
         (f"{_STREAMER}.is_request_level_customized_info_key", _is_ours, HookType.AFTER),
         (f"{_SAMPLING}.from_schedule_batch", _sampling_made, HookType.AFTER),
+        (_FILTERS, _draw_due, HookType.BEFORE),
     ):
         HookRegistry.register(target, hook, kind)
 
@@ -232,6 +234,20 @@ def _sampling_made(info: Any, _class: Any, batch: Any, *_: Any, **__: Any) -> No
     if info.sampling_seed is None and _honours_seeds():
         seeds = [request.sampling_params.sampling_seed for request in batch.reqs]
         info.sampling_seed = torch.tensor(seeds, dtype=torch.int64).to(batch.device)
+
+
+def _draw_due(
+    probs: Any, top_ks: Any, top_ps: Any, min_ps: Any, filters: bool, seeds: Any, *arguments: Any, **named: Any
+) -> Any:
+    """Apply `min_p` here where there are seeds: SGLang's sampler ends its process at both together.
+
+    What is dropped lies below what is kept, so that the other filters choose as if it had been dropped behind them.
+    """
+    if not filters or seeds is None:
+        return None
+    least = probs.amax(-1, keepdim=True) * min_ps.view(-1, 1)
+    kept = probs.masked_fill(probs < least, 0)
+    return (kept, top_ks, top_ps, min_ps, False, seeds, *arguments), named
 
 
 def _work_of(request: Any) -> Work | None:

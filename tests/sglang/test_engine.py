@@ -1,0 +1,423 @@
+"""The engine over a real SGLang gives what the embedded engine gives, and ends what nobody waits for."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+import torch
+
+from remory.engines.base import EncodeRequest, Fold, GenerationOutput, GenerationRequest, Leaf, SamplingParams, Source
+from remory.engines.sglang.engine import SGLangEngine
+from remory.engines.sglang.exchange import Exchange
+from remory.engines.sglang.launch import AttachedServer
+from remory.engines.sglang.remote import report_of
+from remory.engines.transformers import TransformersEngine
+from remory.errors import CheckpointError, ContextOverflow, EngineBusy, EngineFailed, InvalidInput
+from remory.network import load_checkpoint
+
+GREEDY = SamplingParams(max_new_tokens=12, temperature=0, ignore_eos=True)
+ENDLESS = SamplingParams(max_new_tokens=1900, temperature=0, ignore_eos=True)
+
+
+def prompt(length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(3, 380, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+def with_rows(ids: torch.Tensor, seed: int) -> Source:
+    rows = torch.randn(16, 64, generator=torch.Generator().manual_seed(seed)).to(torch.bfloat16)
+    return Source(ids, rows, torch.arange(10, 26))
+
+
+def finish(engine, request: GenerationRequest) -> GenerationOutput:
+    """The last output of a generation."""
+    outputs = [output for output in engine.generate(request) if output is not None]
+    assert outputs[-1].finish_reason is not None
+    return outputs[-1]
+
+
+def both(sglang_engine, engine, request: GenerationRequest) -> GenerationOutput:
+    """SGLang's answer, when it is that of the embedded engine but for what differs by nature."""
+    ours, expected = finish(sglang_engine, request), finish(engine, request)
+    for name in ("text", "output_ids", "prompt_tokens", "completion_tokens", "finish_reason"):
+        assert getattr(ours, name) == getattr(expected, name), name
+    for name in ("input_token_logprobs", "output_token_logprobs"):
+        same_logprobs(getattr(ours, name), getattr(expected, name))
+    return ours
+
+
+def same_logprobs(ours, expected):
+    if expected is None:
+        assert ours is None
+        return
+    assert [triple[1:] for triple in ours] == [triple[1:] for triple in expected]
+    assert [value for value, *_ in ours] == [pytest.approx(value, abs=5e-4) for value, *_ in expected]
+
+
+def same_rows(ours, expected):
+    assert len(ours) == len(expected)
+    for rows, wanted in zip(ours, expected, strict=True):
+        assert rows.dtype == torch.bfloat16
+        assert (rows.float() - wanted.float()).norm() / wanted.float().norm() < 4e-3
+
+
+def compaction(**more) -> EncodeRequest:
+    """Markers stand between the source tokens, and the last block is short."""
+    places = torch.tensor([*range(5, 100), *range(110, 300)])
+    leaves = [Leaf(start, min(start + 64, 285), start // 128) for start in range(0, 285, 64)]
+    fields = {
+        "prefix_ids": prompt(40, 2),
+        "context": Source(prompt(320, 3)),
+        "positions": places,
+        "leaves": leaves,
+        "summary_ids": prompt(23, 9),
+        "summary_tokens": 20,
+    }
+    return EncodeRequest(**fields | more)
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_actor, tiny_checkpoint) -> Iterator[TransformersEngine]:
+    """The embedded engine on the same actor."""
+    engine = TransformersEngine(tiny_actor, load_checkpoint(tiny_checkpoint))
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def attached(sglang_server) -> AttachedServer:
+    """The same SGLang for an engine of a test's own, which may close without ending it."""
+    return AttachedServer(sglang_server.url, sglang_server.headers["Authorization"].removeprefix("Bearer "))
+
+
+@pytest.fixture(scope="module")
+def prepared(sglang_engine, tiny_checkpoint):
+    return sglang_engine.prepare(load_checkpoint(tiny_checkpoint))
+
+
+def test_it_says_who_the_actor_is(sglang_engine, engine):
+    assert replace(sglang_engine.actor, context_length=0) == replace(engine.actor, context_length=0)
+    assert sglang_engine.tokenizer.get_vocab() == engine.tokenizer.get_vocab()
+
+
+@pytest.mark.parametrize("length", [1, 64, 700])
+def test_greedy_answers_are_those_of_the_embedded_engine(sglang_engine, engine, length):
+    both(sglang_engine, engine, GenerationRequest(Source(prompt(length, 1)), GREEDY, return_logprob=True))
+
+
+def test_rows_are_read_in_their_places(sglang_engine, engine):
+    answers = [
+        both(sglang_engine, engine, GenerationRequest(source, GREEDY, return_logprob=True))
+        for source in (Source(prompt(90)), with_rows(prompt(90), 1), with_rows(prompt(90), 2), with_rows(prompt(90), 1))
+    ]
+    assert len({str(answer.output_token_logprobs) for answer in answers[:3]}) == 3
+
+
+def test_what_begins_alike_is_read_once(sglang_engine):
+    source = with_rows(prompt(400, seed=41), seed=8)
+    first, again = (finish(sglang_engine, GenerationRequest(source, GREEDY)) for _ in range(2))
+    assert again.cached_tokens > 390 > first.cached_tokens
+    assert again.output_ids == first.output_ids
+
+
+@pytest.mark.parametrize("start", [0, 5, 89])
+def test_prompt_logprobs_are_those_of_the_embedded_engine(sglang_engine, engine, start):
+    for source in (Source(prompt(90, 4)), with_rows(prompt(90, 4), 1)):
+        both(sglang_engine, engine, GenerationRequest(source, GREEDY, return_logprob=True, logprob_start_len=start))
+
+
+def test_logprobs_of_sampled_tokens_are_the_actors_own(sglang_engine, engine):
+    """Neither temperature nor filters change what the actor thought."""
+    ids = prompt(50)
+    params = SamplingParams(max_new_tokens=1, temperature=3.0, ignore_eos=True)
+    answer = finish(sglang_engine, GenerationRequest(Source(ids), params, return_logprob=True))
+    value, token, _ = answer.output_token_logprobs[0]
+    said = Source(torch.cat([ids, torch.tensor([token])]))
+    scored = finish(engine, GenerationRequest(said, GREEDY, return_logprob=True, logprob_start_len=49))
+    assert value == pytest.approx(scored.input_token_logprobs[1][0], abs=5e-4)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 4])
+def test_hidden_states_are_those_of_the_embedded_engine(sglang_engine, engine, tokens):
+    params = SamplingParams(max_new_tokens=tokens, temperature=0, ignore_eos=True)
+    request = GenerationRequest(with_rows(prompt(90), 3), params, return_hidden_states=True)
+    ours, expected = both(sglang_engine, engine, request).hidden_states, finish(engine, request).hidden_states
+    assert len(ours) == len(expected) == max(tokens, 1)
+    for one, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(torch.tensor(one), torch.tensor(other), atol=1e-3, rtol=1e-3)
+
+
+def test_no_new_tokens_is_a_prefill(sglang_engine, engine):
+    request = GenerationRequest(Source(prompt(50)), SamplingParams(max_new_tokens=0))
+    assert both(sglang_engine, engine, request).finish_reason == {"type": "length", "length": 0}
+
+
+def test_text_only_grows_and_is_that_of_the_tokens(sglang_engine):
+    params = SamplingParams(max_new_tokens=80, temperature=1.2, ignore_eos=True, stop=("zzzz", ""))
+    stream = sglang_engine.generate(GenerationRequest(Source(prompt(50)), params, return_logprob=True))
+    outputs = [output for output in stream if output is not None]
+    for before, after in zip(outputs, outputs[1:], strict=False):
+        assert after.text.startswith(before.text)
+        assert after.output_ids[: len(before.output_ids)] == before.output_ids
+        assert [triple[1] for triple in after.output_token_logprobs] == after.output_ids
+    last = outputs[-1]
+    assert last.text == sglang_engine.tokenizer.decode(last.output_ids, skip_special_tokens=True)
+    assert (last.completion_tokens, last.finish_reason) == (80, {"type": "length", "length": 80})
+
+
+def test_stop_texts_and_stop_tokens_end_the_answer(sglang_engine, engine):
+    free = finish(engine, GenerationRequest(Source(prompt(50)), GREEDY))
+    token, stop = free.output_ids[4], free.text[3:5]
+    for change in ({"stop_token_ids": (token,)}, {"stop_token_ids": (token,), "ignore_eos": False}, {"stop": (stop,)}):
+        request = GenerationRequest(Source(prompt(50)), replace(GREEDY, **change), return_logprob=True)
+        assert both(sglang_engine, engine, request).finish_reason["matched"] in (token, stop)
+
+
+def test_the_actors_own_end_token_ends_the_answer(sglang_engine):
+    only_end = SamplingParams(max_new_tokens=20, temperature=0, regex="ab")
+    answer = finish(sglang_engine, GenerationRequest(Source(prompt(5)), only_end))
+    assert (answer.text, answer.finish_reason) == ("ab", {"type": "stop", "matched": 2})
+    assert answer.output_ids[-1] == 2
+
+
+def test_grammars_are_kept(sglang_engine):
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 99}}}
+    schema |= {"required": ["n"], "additionalProperties": False}
+    for seed in range(3):
+        params = SamplingParams(max_new_tokens=100, temperature=1, json_schema=json.dumps(schema))
+        answer = finish(sglang_engine, GenerationRequest(Source(prompt(20, seed)), params))
+        assert 1 <= json.loads(answer.text)["n"] <= 99
+        assert answer.finish_reason["type"] == "stop"
+        params = SamplingParams(max_new_tokens=60, temperature=1, regex=r"[a-c]{3}-\d{2}")
+        assert re.fullmatch(
+            r"[a-c]{3}-\d{2}", finish(sglang_engine, GenerationRequest(Source(prompt(20)), params)).text
+        )
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"json_schema": '{"type": "nonsense"}'}, "json_schema is not usable"),
+        ({"regex": "(["}, "regex is not usable"),
+        ({"regex": "a", "json_schema": "{}"}, "cannot be combined"),
+        ({"stop": tuple(map(str, range(33)))}, "33 stop texts are given, SGLang takes at most 32"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_at_once(sglang_engine, params, message):
+    with pytest.raises(InvalidInput, match=message):
+        sglang_engine.generate(GenerationRequest(Source(prompt(5)), SamplingParams(**params)))
+
+
+def test_seeded_sampling_repeats_and_unseeded_varies(sglang_engine):
+    def sample(seed):
+        params = SamplingParams(max_new_tokens=16, temperature=1.5, seed=seed, ignore_eos=True)
+        return finish(sglang_engine, GenerationRequest(Source(prompt(40)), params)).output_ids
+
+    assert sample(5) == sample(5)
+    assert sample(5) != sample(6)
+    assert sample(None) != sample(None)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"top_k": 1}, {"top_p": 1e-6}, {"top_p": 1e-50}, {"min_p": 1.0}, {"temperature": 1e-39}],
+    ids=["top_k", "top_p", "smallest top_p", "min_p", "smallest temperature"],
+)
+def test_filters_that_leave_one_token_are_greedy(sglang_engine, engine, params):
+    sampled = SamplingParams(**{"max_new_tokens": 12, "seed": 2, "ignore_eos": True, **params})
+    greedy = finish(engine, GenerationRequest(Source(prompt(60)), GREEDY)).output_ids
+    assert finish(sglang_engine, GenerationRequest(Source(prompt(60)), sampled)).output_ids == greedy
+
+
+def test_the_whole_context_can_be_used(sglang_engine):
+    room = sglang_engine.actor.context_length
+    answer = finish(sglang_engine, GenerationRequest(Source(prompt(room - 12)), GREEDY))
+    assert answer.finish_reason == {"type": "length", "length": 12}
+    full = GenerationRequest(Source(prompt(room - 1)), SamplingParams(max_new_tokens=1, temperature=0, ignore_eos=True))
+    assert finish(sglang_engine, full).finish_reason == {"type": "length", "length": 1}
+    with pytest.raises(ContextOverflow, match=f"{room - 11} input tokens and 12 new ones are {room + 1}; .* {room}"):
+        sglang_engine.generate(GenerationRequest(Source(prompt(room - 11)), GREEDY))
+
+
+def test_a_closed_iterator_ends_the_work(sglang_engine):
+    stream = sglang_engine.generate(GenerationRequest(Source(prompt(30)), ENDLESS))
+    before = sglang_engine.stats()["generated_tokens_total"]
+    assert next(output for output in stream if output is not None).finish_reason is None
+    stream.close()
+    # The next one gets the actor for itself: what was ended does not decode beside it.
+    finish(sglang_engine, GenerationRequest(Source(prompt(30)), GREEDY))
+    deadline = time.monotonic() + 10
+    while sglang_engine.stats()["requests_running"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sglang_engine.stats()["requests_running"] == 0
+    assert sglang_engine.stats()["generated_tokens_total"] - before < 1900
+
+
+def test_an_iterator_that_nobody_reads_starts_nothing(sglang_engine):
+    sglang_engine.generate(GenerationRequest(Source(prompt(30)), ENDLESS))
+    assert sglang_engine.stats()["requests_running"] == 0
+
+
+def test_news_comes_while_a_long_request_gives_none(sglang_engine):
+    params = SamplingParams(max_new_tokens=600, temperature=0, ignore_eos=True)
+    stream = sglang_engine.generate(GenerationRequest(Source(prompt(30)), params, return_hidden_states=True))
+    assert next(stream) is None
+    stream.close()
+
+
+def test_concurrent_answers_equal_those_given_alone(sglang_engine):
+    requests = [GenerationRequest(Source(prompt(100 + 40 * n, seed=n)), GREEDY) for n in range(5)]
+    requests += [GenerationRequest(with_rows(prompt(100, seed=5), n), GREEDY) for n in range(5)]
+    alone = [finish(sglang_engine, request).output_ids for request in requests]
+    with ThreadPoolExecutor(len(requests)) as pool:
+        together = list(pool.map(lambda request: finish(sglang_engine, request).output_ids, requests))
+    assert together == alone
+
+
+def test_rows_of_blocks_are_those_of_the_embedded_engine(sglang_engine, engine, prepared):
+    request = compaction()
+    result, expected = sglang_engine.encode(request, prepared), engine.encode(request)
+    same_rows(result.nodes, expected.nodes)
+    assert sum(result.features.values()) == 285
+    assert set(result.timings_ms) == {"summary", "leaves", "merge"}
+
+
+def test_folds_of_leaves_and_kept_rows_are_those_of_the_embedded_engine(sglang_engine, engine, prepared):
+    kept = [torch.randn(8, 64, generator=torch.Generator().manual_seed(n)).to(torch.bfloat16) for n in range(3)]
+    folds = [Fold(0, 2, 1), Fold(1, 2, 1), Fold(1, 2, 2), Fold(0, 2, 3)]
+    request = compaction(kept=kept, folds=folds)
+    result, expected = sglang_engine.encode(request, prepared), engine.encode(request)
+    assert len(result.nodes) == 8 - 4
+    same_rows(result.nodes, expected.nodes)
+
+
+def test_folds_alone_need_no_source(sglang_engine, engine, prepared):
+    kept = [torch.randn(8, 64, generator=torch.Generator().manual_seed(n)).to(torch.bfloat16) for n in range(4)]
+    request = compaction(kept=kept, folds=[Fold(0, 2, 1), Fold(1, 2, 1)], leaves=[], positions=torch.empty(0).long())
+    result = sglang_engine.encode(request, prepared)
+    same_rows(result.nodes, engine.encode(request).nodes)
+    assert result.features == {}
+
+
+def test_rows_in_the_context_are_source_too(sglang_engine, engine, prepared):
+    request = compaction(context=with_rows(prompt(320, 3), 4))
+    same_rows(sglang_engine.encode(request, prepared).nodes, engine.encode(request).nodes)
+
+
+def test_a_frontier_network_needs_no_summary(sglang_engine, tiny_actor, tiny_frontier):
+    checkpoint = load_checkpoint(tiny_frontier)
+    embedded = TransformersEngine(tiny_actor, checkpoint)
+    request = compaction(summary_ids=None, summary_tokens=0, folds=[Fold(0, 2, 1)])
+    same_rows(sglang_engine.encode(request, sglang_engine.prepare(checkpoint)).nodes, embedded.encode(request).nodes)
+    embedded.close()
+
+
+def test_compactions_and_generations_run_side_by_side(sglang_engine, prepared):
+    request = compaction(folds=[Fold(0, 2, 1)])
+    rows = sglang_engine.encode(request, prepared).nodes
+    said = GenerationRequest(with_rows(prompt(200, seed=5), 1), GREEDY)
+    ids = finish(sglang_engine, said).output_ids
+    with ThreadPoolExecutor(6) as pool:
+        encodings = [pool.submit(sglang_engine.encode, request, prepared) for _ in range(3)]
+        answers = [pool.submit(finish, sglang_engine, said) for _ in range(3)]
+        for encoding in encodings:
+            same_rows(encoding.result().nodes, rows)
+        assert [answer.result().output_ids for answer in answers] == [ids] * 3
+
+
+def test_totals_grow_by_what_was_done(sglang_engine, prepared):
+    before = sglang_engine.stats()
+    finish(sglang_engine, GenerationRequest(Source(prompt(33, seed=77)), GREEDY))
+    sglang_engine.encode(compaction(), prepared)
+    after = sglang_engine.stats()
+    grown = {name: after[name] - before[name] for name in after if name.endswith("_total")}
+    assert grown["prompt_tokens_total"] == 33
+    assert grown["generated_tokens_total"] == 12
+    assert grown["encoded_tokens_total"] == 285
+    assert 0 <= grown["cached_tokens_total"] < 33
+
+
+def test_what_the_plug_in_refuses_is_told_in_its_words(sglang_engine, prepared, tmp_path):
+    gone = replace(prepared, folder=tmp_path / "gone", digest="0" * 64)
+    with pytest.raises(EngineFailed, match="no checkpoint folder"):
+        sglang_engine.encode(compaction(), gone)
+
+
+def test_without_a_common_folder_rows_travel_in_requests(attached, engine, tiny_actor, tiny_checkpoint, tmp_path):
+    for exchange in (Exchange(None), Exchange(tmp_path)):
+        inline = SGLangEngine(tiny_actor, attached, exchange)
+        both(inline, engine, GenerationRequest(with_rows(prompt(90), 1), GREEDY, return_logprob=True))
+        request = compaction(folds=[Fold(0, 2, 1)])
+        prepared = inline.prepare(load_checkpoint(tiny_checkpoint))
+        same_rows(inline.encode(request, prepared).nodes, engine.encode(request).nodes)
+        inline.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_actor_than_ours_is_named(attached, tiny_qwen):
+    with pytest.raises(EngineFailed, match="another actor than tiny-qwen3: it has revision"):
+        SGLangEngine(tiny_qwen, attached, Exchange(None))
+
+
+def test_a_key_that_is_wrong_is_told(sglang_server, tiny_actor):
+    with pytest.raises(EngineFailed, match="HTTP 401"):
+        SGLangEngine(tiny_actor, AttachedServer(sglang_server.url, "wrong"), Exchange(None))
+
+
+def test_an_sglang_that_is_not_there_is_told(tiny_actor):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = AttachedServer(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(EngineFailed, match="SGLang did not answer"):
+            SGLangEngine(tiny_actor, nobody, Exchange(None))
+
+
+def test_an_sglang_without_the_plug_in_is_told():
+    with pytest.raises(EngineFailed, match="without Remory's plug-in"):
+        report_of({"text": "", "output_ids": [], "meta_info": {"finish_reason": {"type": "length", "length": 0}}})
+
+
+def test_a_lower_context_is_kept_to(attached, tiny_actor):
+    small = SGLangEngine(tiny_actor, attached, Exchange(None), max_context=100)
+    with pytest.raises(ContextOverflow, match="the actor's context holds 100"):
+        small.generate(GenerationRequest(Source(prompt(90)), GREEDY))
+    small.close()
+
+
+def test_a_closed_engine_is_busy(attached, tiny_actor):
+    closed = SGLangEngine(tiny_actor, attached, Exchange(None))
+    running = closed.generate(GenerationRequest(Source(prompt(30)), ENDLESS))
+    next(running)
+    closed.close()
+    with pytest.raises(EngineBusy):
+        list(running)
+    with pytest.raises(EngineBusy):
+        finish(closed, GenerationRequest(Source(prompt(30)), GREEDY))
+
+
+def test_a_checkpoint_of_another_width_is_refused(sglang_engine, embedded):
+    with pytest.raises(CheckpointError, match="width 576"):
+        sglang_engine.prepare(embedded[1])
+
+
+def test_encoding_needs_a_prepared_checkpoint(sglang_engine):
+    with pytest.raises(InvalidInput, match="no memory checkpoint"):
+        sglang_engine.encode(compaction())
+
+
+def test_many_threads_may_wait_for_one_engine(sglang_engine):
+    began = threading.Barrier(24)
+
+    def run(seed: int) -> list[int]:
+        began.wait()
+        return finish(sglang_engine, GenerationRequest(Source(prompt(20, seed)), GREEDY)).output_ids
+
+    with ThreadPoolExecutor(24) as pool:
+        assert all(len(ids) == 12 for ids in pool.map(run, range(24)))

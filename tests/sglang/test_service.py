@@ -1,0 +1,97 @@
+"""The whole service on SGLang: what clients see while it recovers, and that no end of it leaves a process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.service.conftest import PREFIX, Server, compact, generate, launch
+from tests.sglang.processes import family, lives, named, servers, wait_until
+
+LAUNCHED = {"launched": True, "tp": 1, "dp": 1, "mem_fraction_static": None, "capture_live": 0}
+
+
+@pytest.fixture
+def server(tmp_path: Path, tiny_actor: Path, tiny_checkpoint: Path, sglang_python: Path) -> Iterator[Server]:
+    options = ["--backend", "sglang", "--sglang-python", str(sglang_python)]
+    running = launch(tmp_path, tmp_path / "data", tiny_actor, tiny_checkpoint, *options)
+    yield running
+    running.kill()
+
+
+def is_ready(server: Server) -> bool:
+    return httpx.get(f"{server.url}/ready", timeout=30).status_code == 200
+
+
+def worker_of(server: Server) -> psutil.Process:
+    (worker,) = (child for child in psutil.Process(server.process.pid).children() if lives(child))
+    return worker
+
+
+def folders_of(processes: list[psutil.Process]) -> list[Path]:
+    """The folders that one of our own made for these processes."""
+    told = servers(processes)[0].environ()
+    return [Path(told["REMORY_EXCHANGE"]), Path(told["TMPDIR"]).parent]
+
+
+def test_a_service_recovers_and_ends_without_a_trace(server, tiny_actor, sglang_python):
+    processes = family(worker_of(server).pid)
+    folders = folders_of(processes)
+    with server.client() as client:
+        shown = client.get("/get_server_info").json()
+        assert shown["sglang"] == LAUNCHED
+        assert str(sglang_python) not in str(shown)
+        handle = compact(client)["handle"]
+        before = generate(client, input_ids=[8, 9], remory={"handle": handle})["output_ids"]
+        named("scheduler", processes).kill()
+        wait_until(lambda: not is_ready(server), "the service was no longer ready", 3)
+        refused = client.post("/generate", json={"text": "a"})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "2")
+        assert "SGLang" in refused.json()["detail"]
+        assert not any(str(place) in refused.text for place in (tiny_actor, *folders))
+        assert client.get("/health").status_code == 200
+        assert client.get("/ready").json()["status"] == "starting"
+        assert client.get("/get_server_info").json()["status"] == "starting"
+        assert server.figure("remory_ready") == 0
+        wait_until(lambda: is_ready(server), "it answered again")
+        assert generate(client, input_ids=[8, 9], remory={"handle": handle})["output_ids"] == before
+        compact(client, previous=handle, prefix_ids=PREFIX)
+    processes = family(server.process.pid)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(30) == 0
+    assert not any(map(lives, processes))
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_the_next_worker_starts_another(server):
+    worker = worker_of(server)
+    processes = family(worker.pid)
+    folders = folders_of(processes)
+    worker.kill()
+    wait_until(lambda: not any(map(lives, [worker, *processes])), "all that the worker had started was gone", 10)
+    wait_until(lambda: is_ready(server), "the next worker was ready")
+    with server.client() as client:
+        generate(client, input_ids=[8, 9])
+    assert not any(folder.exists() for folder in folders)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda server: server.kill(),
+        lambda server: os.kill(server.process.pid, signal.SIGKILL),
+        lambda server: os.killpg(server.process.pid, signal.SIGINT),
+    ],
+    ids=["kill -9 of all", "kill -9 of the master", "Ctrl-C"],
+)
+def test_no_end_leaves_a_process(server, end: Callable[[Server], None]):
+    processes = family(server.process.pid)
+    assert servers(processes)
+    end(server)
+    wait_until(lambda: not any(map(lives, processes)), "all processes were gone", 20)
