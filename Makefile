@@ -15,7 +15,7 @@ SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check --qui
 EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu))
 
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-sglang demo test test-sglang serve bench bench-service bench-text bench-memory check-linear fuzz lint clean
+.PHONY: help setup setup-sglang demo test test-sglang serve bench bench-service bench-text bench-memory bench-sglang check-linear fuzz lint clean
 
 help:
 	@echo "make demo    see a session being compacted and going on"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-service   the scoped memory under load"
 	@echo "make bench-text      how well texts are found again and chats summed up, and notes under load"
 	@echo "make bench-memory    what each part of the memory network is worth, on the development set"
+	@echo "make bench-sglang    compactions and generation on SGLang beside the embedded engine"
 	@echo "make check-linear    100,000 operations of eight processes on each database: could they have happened in one order?"
 	@echo "make fuzz            20 minutes of generated requests"
 	@echo "make lint    ruff and mypy"
@@ -78,8 +79,10 @@ demo: setup
 test: setup
 	@$(VENV)/bin/python -m pytest $(ARGS)
 
+# Its own tests, and then those of the native routes, which must not notice who runs the actor.
 test-sglang: setup setup-sglang
 	@$(VENV)/bin/python -m pytest tests/sglang $(ARGS)
+	@$(VENV)/bin/python -m pytest --backend sglang tests/service/api/test_native.py tests/service/api/test_generation.py
 
 serve: setup
 	@$(VENV)/bin/remory serve $(ARGS)
@@ -100,6 +103,9 @@ bench-text: setup
 
 bench-memory: setup
 	@$(VENV)/bin/python -m bench.memory.ablations $(ARGS)
+
+bench-sglang: setup setup-sglang
+	@$(VENV)/bin/python bench/serving.py --sglang-python $(SGLANG_VENV)/bin/python $(ARGS)
 
 check-linear: setup
 	@$(VENV)/bin/python -m tests.service.scoped.check $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -95,3 +96,32 @@ def test_no_end_leaves_a_process(server, end: Callable[[Server], None]):
     assert servers(processes)
     end(server)
     wait_until(lambda: not any(map(lives, processes)), "all processes were gone", 20)
+
+
+def test_a_kill_during_compactions_leaves_no_half_of_any(server):
+    with server.client() as client:
+        first = compact(client)["handle"]
+        before = generate(client, input_ids=[8, 9], remory={"handle": first})["output_ids"]
+        scheduler = named("scheduler", family(worker_of(server).pid))
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(post_compaction, server, seed) for seed in range(8)]
+            wait_until(lambda: server.figure("remory_engine_requests_running") >= 4, "compactions were under way", 20)
+            scheduler.kill()
+            answers = [future.result() for future in asked]
+        assert {answer.status_code for answer in answers} <= {200, 502, 503}
+        assert any(answer.status_code != 200 for answer in answers)
+        made = {answer.json()["handle"] for answer in answers if answer.status_code == 200}
+        shown = {memory["handle"] for memory in client.get("/v1/memories").json()["memories"]}
+        assert shown == {first, *made}
+        wait_until(lambda: is_ready(server), "it answered again")
+        for handle in shown - {first}:
+            generate(client, input_ids=[8, 9], remory={"handle": handle})
+        assert generate(client, input_ids=[8, 9], remory={"handle": first})["output_ids"] == before
+        assert post_compaction(server, 0).status_code == 200
+
+
+def post_compaction(server: Server, seed: int) -> httpx.Response:
+    """A compaction of a history so long that it takes some seconds beside seven others."""
+    history = [3 + (seed * 31 + place * 7) % 370 for place in range(28 * 64)]
+    with server.client() as client:
+        return client.post("/v1/compact", json={"prefix_ids": PREFIX, "history_ids": history, "summary_ids": [20, 21]})
