@@ -42,10 +42,10 @@ def main() -> None:
     options = _options()
     console = Console(stderr=True)
     results: dict[str, Any] = {"transport_ms": transport(options.rounds)}
-    more = ["--backend", "sglang", "--sglang-python", options.sglang_python, "--capture-live", "2G"]
-    with serving(options, console, "serving", more) as url, _client(url) as client:
+    with serving(options, console, "serving", ["--capture-live", "2G"]) as url, _client(url) as client:
         results["compaction"] = compactions(client, options.sizes, options.rounds, console)
         results["generation"] = {"sglang": batches(client, options.rounds, console)}
+    options.backend, options.sglang_python = None, None
     with serving(options, console, "embedded") as url, _client(url) as client:
         results["generation"]["embedded"] = batches(client, options.rounds, console)
     _show(results)
@@ -160,7 +160,7 @@ def _options() -> argparse.Namespace:
         "--sizes", type=int, nargs="+", default=[1000, 2000, 3000, 4000], help="history tokens (default: 1000 to 4000)"
     )
     parser.add_argument("--sglang-python", default=sys.executable, help="the interpreter that has SGLang")
-    parser.set_defaults(url=None, model=None, checkpoint=None, device="cpu", dtype=None)
+    parser.set_defaults(url=None, model=None, checkpoint=None, device="cpu", dtype=None, backend="sglang")
     return parser.parse_args()
 
 

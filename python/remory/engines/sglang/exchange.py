@@ -11,8 +11,7 @@ import binascii
 import hashlib
 import os
 import tempfile
-import threading
-from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,17 +26,15 @@ _NUMPY = {"bfloat16": "<i2", "float32": "<f4"}
 
 
 class Exchange:
-    """Gives tensors names, and tensors for names; may be used by several threads at once.
+    """Gives tensors names, and tensors for names; may be used by several threads and processes at once.
 
-    `folder` None: everything travels inline. The files that this object wrote are removed again, the oldest first, when
-    they are more than `limit_bytes` together; one that is written or named anew counts as new.
+    `folder` None: everything travels inline. Whoever writes removes files again, those first that were put longest ago,
+    when all in the folder are more than `limit_bytes` together.
     """
 
     def __init__(self, folder: Path | None, limit_bytes: int = 512 << 20) -> None:
         self.folder = folder
         self._limit = limit_bytes
-        self._written: OrderedDict[str, int] = OrderedDict()
-        self._writing = threading.Lock()
 
     def put(self, tensor: Tensor, *, sha256: str | None = None, inline: bool = False) -> Blob:
         """Name a tensor [R, D] in bfloat16 or float32 and make it readable for the other side.
@@ -68,25 +65,29 @@ class Exchange:
     def _write(self, folder: Path, name: str, data: bytes) -> None:
         place = folder / f"{name}{_SUFFIX}"
         try:
-            if not place.is_file():
-                handle, scratch = tempfile.mkstemp(dir=folder)
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(data)
-                Path(scratch).rename(place)
-            for oldest in self._too_many(name, len(data)):
-                (folder / f"{oldest}{_SUFFIX}").unlink(missing_ok=True)
+            try:
+                # It is there already: count it as put now.
+                os.utime(place)
+                return
+            except FileNotFoundError:
+                _write_whole(place, data)
+            self._remove_oldest(folder, place)
         except OSError as error:
             raise EngineFailed(f"rows cannot be written to the exchange folder: {error.strerror}") from error
 
-    def _too_many(self, name: str, nbytes: int) -> list[str]:
-        """Count what was written now; the names that are to go for it."""
-        with self._writing:
-            self._written[name] = nbytes
-            self._written.move_to_end(name)
-            gone = []
-            while sum(self._written.values()) > self._limit and len(self._written) > 1:
-                gone.append(self._written.popitem(last=False)[0])
-            return gone
+    def _remove_oldest(self, folder: Path, newest: Path) -> None:
+        """Keep the folder to its limit; `newest` stays whatever its size."""
+        facts = []
+        for file in folder.glob(f"*{_SUFFIX}"):
+            with suppress(FileNotFoundError):  # another process may be doing the same
+                facts.append((file.stat(), file))
+        total = sum(stat.st_size for stat, _ in facts)
+        for stat, file in sorted(facts, key=lambda fact: fact[0].st_mtime_ns):
+            if total <= self._limit:
+                return
+            if file != newest:
+                file.unlink(missing_ok=True)
+                total -= stat.st_size
 
     def _read(self, blob: Blob) -> bytes:
         if self.folder is None:
@@ -99,6 +100,17 @@ class Exchange:
             raise InvalidInput(f"blob {blob.sha256[:12]}… is not in the exchange folder") from error
         except OSError as error:
             raise InvalidInput(f"blob {blob.sha256[:12]}… cannot be read: {error.strerror}") from error
+
+
+def _write_whole(place: Path, data: bytes) -> None:
+    handle, scratch = tempfile.mkstemp(dir=place.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        Path(scratch).rename(place)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
 
 
 def pack(tensor: Tensor) -> bytes:

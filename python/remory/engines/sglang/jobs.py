@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -39,11 +38,15 @@ class StatesJob:
         self._states: list[Tensor] = []
 
     def take(self, chunk: Chunk) -> None:
-        """Keep what is asked for of a chunk."""
+        """Keep what is asked for of a chunk. Tokens may be read again, from an earlier one on."""
         start = max(chunk.start, self._first)
-        if start < chunk.stop:
-            offset = chunk.offset - chunk.start
-            self._states.append(chunk.final[offset + start : offset + chunk.stop].clone())
+        if start >= chunk.stop:
+            return
+        known = self._first + sum(map(len, self._states))
+        if start < known:
+            self._states = [torch.cat(self._states)[: start - self._first]]
+        offset = chunk.offset - chunk.start
+        self._states.append(chunk.final[offset + start : offset + chunk.stop].clone())
 
     def result(self, tokens: int) -> Tensor:
         """States [tokens - first, D] of a sequence of which so many tokens count. Raises EngineFailed."""
@@ -56,13 +59,33 @@ class StatesJob:
 
 
 class Block:
-    """A leaf: features [T, L*D] of its tokens, of which `missing` are still to come, then its rows [n, D]."""
+    """A leaf: features [T, L*D] of its tokens, of which `missing` are still to come, then its rows [n, D].
 
-    def __init__(self, start: int, stop: int, input_depth: int, features: Tensor) -> None:
+    Features take their place on the device when the first of them is written. `kept` [k, L*D] on the CPU are those of
+    the k tokens where `known` [T] is true, kept when the session ran.
+    """
+
+    def __init__(self, start: int, stop: int, input_depth: int) -> None:
         self.start, self.stop, self.input_depth = start, stop, input_depth
-        self.features: Tensor | None = features
         self.missing = stop - start
+        self.features: Tensor | None = None
+        self.kept: Tensor | None = None
+        self.known = np.zeros(stop - start, dtype=bool)
         self.rows: Tensor | None = None
+
+    def opened(self, network: MemoryNetwork) -> Tensor:
+        """Features [T, L*D] on the network's device, with those that were kept in their places."""
+        if self.features is None:
+            size = self.stop - self.start, network.geometry.feature_size
+            self.features = torch.empty(size, dtype=network.dtype, device=network.device)
+            if self.kept is not None:
+                self.features[torch.from_numpy(self.known)] = self.kept.to(network.device, network.dtype)
+                self.kept = None
+        return self.features
+
+    def close(self, rows: Tensor) -> None:
+        """The block is encoded, and its features are needed no more."""
+        self.rows, self.features, self.kept = rows, None, None
 
 
 class EncodeJob:
@@ -85,30 +108,23 @@ class EncodeJob:
         self._layer_ids = tuple(layer_ids)
         self._ids, self._embed = ids, embed
         self.places = np.asarray(places_of(order.runs), dtype=np.int64)
-        size = network.geometry.feature_size
-        empty = partial(torch.empty, dtype=network.dtype, device=network.device)
-        self.blocks = [Block(start, stop, depth, empty(stop - start, size)) for start, stop, depth in order.leaves]
+        self.blocks = [Block(*leaf) for leaf in order.leaves]
         self._have = np.zeros(len(self.places), dtype=bool)
         self.live_tokens = 0
 
     def fill(self, known: np.ndarray, features: Tensor, captured: Sequence[int]) -> None:
         """Take features [n, K*D] of the n source tokens where `known` [N] is true, kept when the session ran.
 
-        `captured` are the K layers that they hold, in order.
+        They are on the CPU; `captured` are the K layers that they hold, in order.
         """
-        width = self.network.geometry.hidden_size
         columns = [list(captured).index(layer) for layer in self._layer_ids]
-        parts = features.to(self.network.device).unflatten(1, (-1, width))
-        chosen = parts if columns == list(range(parts.shape[1])) else parts[:, columns]
-        chosen = chosen.flatten(1)
-        done = 0
-        for block in self.blocks:
-            mask = known[block.start : block.stop]
-            count = int(mask.sum())
-            if count and block.features is not None:
-                block.features[torch.from_numpy(mask)] = chosen[done : done + count].to(block.features.dtype)
-                block.missing -= count
-            done += count
+        parts = features.unflatten(1, (-1, self.network.geometry.hidden_size))
+        if columns != list(range(parts.shape[1])):
+            parts = parts[:, columns]
+        counts = [int(known[block.start : block.stop].sum()) for block in self.blocks]
+        for block, kept in zip(self.blocks, parts.flatten(1).split(counts), strict=True):
+            block.kept, block.known = kept, known[block.start : block.stop]
+            block.missing -= len(kept)
         self._have |= known
         self.live_tokens = int(known.sum())
 
@@ -126,15 +142,15 @@ class EncodeJob:
                 self._write(block, wanted, chunk)
 
     def _write(self, block: Block, wanted: np.ndarray, chunk: Chunk) -> None:
-        assert block.features is not None, "a block that is encoded misses nothing"
+        features = block.opened(self.network)
         rows = torch.from_numpy(self.places[wanted] - chunk.start + chunk.offset).to(self.network.device)
         whole = wanted[-1] - wanted[0] + 1 == len(wanted)
         place = slice(int(wanted[0]) - block.start, int(wanted[-1]) + 1 - block.start)
-        out = block.features[place] if whole else block.features.new_empty(len(wanted), block.features.shape[1])
+        out = features[place] if whole else features.new_empty(len(wanted), features.shape[1])
         for column, layer in enumerate(self._layer_ids):
             ops.capture(chunk.layers[layer], None, rows, out, column)
         if not whole:
-            block.features[torch.from_numpy(wanted - block.start)] = out
+            features[torch.from_numpy(wanted - block.start)] = out
         self._have[wanted] = True
         block.missing -= len(wanted)
 
@@ -163,26 +179,18 @@ class EncodeJob:
         return torch.cat([block.rows for block in self.blocks if block.rows is not None])
 
 
-def encode_blocks(work: Sequence[tuple[EncodeJob, Block]], sends: bool = True) -> None:
+def encode_blocks(work: Sequence[tuple[EncodeJob, Block]], embedded: Sequence[Tensor | None]) -> None:
     """Make the rows of blocks that share a network, of whichever requests, in one call.
 
-    `sends` False: only take part in what all ranks do together, and leave the rows empty.
+    `embedded`: what `EncodeJob.embeddings` gave for each.
     """
     network = work[0][0].network
-    geometry = network.geometry
-    embedded = [job.embeddings(block) for job, block in work]
-    if not sends:
-        for _, block in work:
-            block.rows, block.features = torch.empty(geometry.slots, 0), None
-        return
     device = network.device
-    lengths = [block.stop - block.start for _, block in work]
-    summaries = [job.summary for job, _ in work]
-    summary, summary_lengths = _ragged([one for one in summaries if one is not None], device)
+    summary, summary_lengths = _ragged([job.summary for job, _ in work if job.summary is not None], device)
     ids = [job.token_ids(block) for job, block in work]
     rows = network.encode(
-        _padded([block.features for _, block in work]),
-        torch.tensor(lengths, device=device),
+        _padded([block.opened(network) for _, block in work]),
+        torch.tensor([block.stop - block.start for _, block in work], device=device),
         summary,
         torch.tensor([block.input_depth for _, block in work], device=device),
         embeddings=None if embedded[0] is None else _padded(embedded),
@@ -190,7 +198,7 @@ def encode_blocks(work: Sequence[tuple[EncodeJob, Block]], sends: bool = True) -
         summary_lengths=summary_lengths,
     )
     for (_, block), made in zip(work, rows.to("cpu", torch.bfloat16), strict=True):
-        block.rows, block.features = made, None
+        block.close(made)
 
 
 def _ragged(summaries: Sequence[Tensor], device: torch.device) -> tuple[Tensor | None, Tensor | None]:

@@ -7,8 +7,9 @@ without `custom_params["remory"]` is served as ever.
 from __future__ import annotations
 
 import logging
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +29,33 @@ _RUNNER = "sglang.srt.model_executor.model_runner.ModelRunner"
 _FORWARD = "sglang.srt.model_executor.forward_batch_info.ForwardBatch"
 _LOGITS = "sglang.srt.layers.logits_processor.LogitsProcessor"
 _SAMPLING = "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo"
+_GRAMMAR = "sglang.srt.constrained.base_grammar_backend.BaseGrammarBackend"
 _FILTERS = "sglang.srt.layers.sampler.top_k_top_p_min_p_sampling_from_probs_torch"
 # Sampling backends in which a seed decides a request's draws.
 _SEEDED = ("pytorch",)
 
+_GRAMMARS = 256
+
 _worker: Worker | None = None
 _reading: dict[str, Any] = {}
+_requests = 0
 
 
 def register() -> None:
     """Hook Remory into SGLang. Called by SGLang in each process; hooks whose part never runs there do nothing."""
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
-    for target, hook, kind in (
-        (f"{_RUNNER}.load_model", _model_loaded, HookType.AFTER),
-        (f"{_SCHEDULER}._create_generation_req", _request_made, HookType.AFTER),
-        (f"{_BATCH}.Req._compute_max_prefix_len", _prefix_limited, HookType.AFTER),
-        (f"{_BATCH}.ScheduleBatch.prepare_for_extend", _extend_prepared, HookType.AROUND),
-        (f"{_FORWARD}.init_new", _forward_begun, HookType.AFTER),
-        (f"{_LOGITS}.forward", _states_read, HookType.AROUND),
-        (f"{_STREAMER}.stream_output", _output_due, HookType.BEFORE),
-        (f"{_STREAMER}.is_request_level_customized_info_key", _is_ours, HookType.AFTER),
-        (f"{_SAMPLING}.from_schedule_batch", _sampling_made, HookType.AFTER),
-        (_FILTERS, _draw_due, HookType.BEFORE),
-    ):
-        HookRegistry.register(target, hook, kind)
+    for target, (hook, kind) in _HOOKS.items():
+        HookRegistry.register(target, hook, HookType[kind])
+
+
+def _check_hooks() -> None:
+    """SGLang only logs what it could not hook: without one of them rows would go astray."""
+    from sglang.srt.plugins.hook_registry import HookRegistry
+
+    missing = [target for target in _HOOKS if target not in HookRegistry._patched]
+    if missing:
+        raise EngineFailed(f"this SGLang is not the version that Remory's plug-in is for: it has no {missing[0]}")
 
 
 def _model_loaded(_result: Any, runner: Any, *_: Any, **__: Any) -> None:
@@ -62,7 +65,21 @@ def _model_loaded(_result: Any, runner: Any, *_: Any, **__: Any) -> None:
         return
     from sglang.srt.runtime_context import get_parallel
 
-    _worker = Worker(_actor(runner), first=get_parallel().tp_rank == 0, seeds=_honours_seeds())
+    _check_hooks()
+    parallel = get_parallel()
+    agree = _agreement(parallel.tp_group.cpu_group) if parallel.tp_size > 1 else bool
+    _worker = Worker(_actor(runner), first=parallel.tp_rank == 0, agree=agree, seeds=_honours_seeds())
+
+
+def _agreement(ranks: Any) -> Callable[[bool], bool]:
+    """Whether all of the ranks that share the actor say yes."""
+
+    def agree(yes: bool) -> bool:
+        votes = torch.tensor([int(yes)])
+        torch.distributed.all_reduce(votes, op=torch.distributed.ReduceOp.MIN, group=ranks)
+        return bool(votes)
+
+    return agree
 
 
 def _actor(runner: Any) -> Actor:
@@ -77,7 +94,6 @@ def _actor(runner: Any) -> Actor:
         width=config.hidden_size,
         layers=config.num_hidden_layers,
         vocabulary=config.vocab_size,
-        context_length=config.context_len,
         embed=embedding,
         capture=_capturing(runner.model),
         fixed=runner.device != "cpu",
@@ -97,28 +113,33 @@ def _honours_seeds() -> bool:
     return get_exec().kernel.sampling_backend in _SEEDED
 
 
-def _request_made(request: Any, _scheduler: Any, received: Any, *_: Any, **__: Any) -> None:
+def _request_made(request: Any, scheduler: Any, received: Any, *_: Any, **__: Any) -> None:
     """A request has come: take up what it orders, or let it end with the reason why that cannot be done."""
+    global _requests
+    _requests += 1
     request.remory = None
     sampling = request.sampling_params
     if sampling.sampling_seed is None:
-        # Where one request of a batch has a seed all have one: an own one, or unseeded answers would all be alike.
-        sampling.sampling_seed = -1 - secrets.randbits(62)
+        # Where one request of a batch has a seed all have one: an own one, or unseeded answers would all be alike; and
+        # one that is the same on all ranks, which get the same requests in the same order.
+        sampling.sampling_seed = _seed(f"{request.rid}:{_requests}")
     text = (sampling.custom_params or {}).get(KEY)
     if text is None or _worker is None:
         return
     try:
-        work = _worker.admit(text, request.origin_input_ids)
-    except Exception as error:
-        # The boundary: an order of any shape must not end the scheduler.
-        if not isinstance(error, RemoryError):
-            log.error("an order could not be taken up", exc_info=error)
+        work = _worker.admit(text, request.origin_input_ids, scheduler.max_req_input_len)
+    except RemoryError as error:
         received.return_logprob, received.logprob_start_len = False, -1
-        request.set_finish_with_abort(str(error) if isinstance(error, RemoryError) else "the worker failed")
+        request.set_finish_with_abort(str(error))
         return
     request.remory = work
     request.origin_input_ids = work.ids
     request.origin_input_ids_unpadded = work.sent[: len(work.ids)]
+
+
+def _seed(text: str) -> int:
+    """A negative seed: those that clients give are not."""
+    return -1 - (int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) >> 2)
 
 
 def _prefix_limited(longest: int, request: Any, *_: Any, **__: Any) -> int:
@@ -129,18 +150,31 @@ def _prefix_limited(longest: int, request: Any, *_: Any, **__: Any) -> int:
 
 def _extend_prepared(original: Any, batch: Any, *arguments: Any, **named: Any) -> None:
     """Put rows in their places in what is about to be read, and ordinary ids where others stood for them."""
+    # Log-probabilities are of the ids that were sent.
+    with _sent_ids(batch) as with_rows:
+        original(batch, *arguments, **named)
+    if with_rows and _worker is not None:
+        _inject(batch, _worker)
+
+
+def _penalties_counted(original: Any, batch: Any, *arguments: Any, **named: Any) -> Any:
+    """Before a request has said anything the last id of its prompt is counted, which must be one that there is."""
+    with _sent_ids(batch):
+        return original(batch, *arguments, **named)
+
+
+@contextmanager
+def _sent_ids(batch: Any) -> Iterator[list[Any]]:
+    """The requests of a batch that have rows; inside, their prompts are as they were sent."""
     with_rows = [request for request in batch.reqs if (work := _work_of(request)) and work.rows is not None]
     virtual = [request.origin_input_ids for request in with_rows]
     for request in with_rows:
-        # Log-probabilities are of the ids that were sent.
         request.origin_input_ids = request.origin_input_ids_unpadded
     try:
-        original(batch, *arguments, **named)
+        yield with_rows
     finally:
         for request, ids in zip(with_rows, virtual, strict=True):
             request.origin_input_ids = ids
-    if with_rows and _worker is not None:
-        _inject(batch, _worker)
 
 
 def _inject(batch: Any, worker: Worker) -> None:
@@ -183,12 +217,14 @@ def _states_read(
     **named: Any,
 ) -> Any:
     """The actor has read a batch: take what is asked for before the logits are made."""
+    global _reading
     if _worker is not None and _reading:
         # The boundary: whatever goes wrong with memory must not end the batch.
         try:
             _take(_worker, metadata, hidden_states, aux_hidden_states)
         except Exception:
             log.exception("what was read could not be taken")
+        _reading = {}
     return original(processor, input_ids, hidden_states, lm_head, metadata, None, *arguments, **named)
 
 
@@ -214,7 +250,11 @@ def _output_due(_streamer: Any, requests: Any, *_: Any, **__: Any) -> None:
         return
     for request in requests:
         if request.finished():
-            _tell(_worker, request)
+            # The boundary: a report that cannot be made must not end the scheduler.
+            try:
+                _tell(_worker, request)
+            except Exception:
+                log.exception("a request's report could not be made")
 
 
 def _tell(worker: Worker, request: Any) -> None:
@@ -250,6 +290,29 @@ def _draw_due(
     return (kept, top_ks, top_ps, min_ps, False, seeds, *arguments), named
 
 
+def _grammar_kept(_result: Any, backend: Any, *_: Any, **__: Any) -> None:
+    """Forget the oldest grammars: SGLang keeps each one that any client ever sent."""
+    while len(backend.cache) > _GRAMMARS:
+        backend.cache.pop(next(iter(backend.cache)))
+
+
 def _work_of(request: Any) -> Work | None:
     """What Remory does for a request of SGLang's, if anything."""
     return getattr(request, "remory", None)
+
+
+# By what they hook: the hook and SGLang's name for when it is called.
+_HOOKS: dict[str, tuple[Callable[..., Any], str]] = {
+    f"{_RUNNER}.load_model": (_model_loaded, "AFTER"),
+    f"{_SCHEDULER}._create_generation_req": (_request_made, "AFTER"),
+    f"{_BATCH}.Req._compute_max_prefix_len": (_prefix_limited, "AFTER"),
+    f"{_BATCH}.ScheduleBatch.prepare_for_extend": (_extend_prepared, "AROUND"),
+    f"{_BATCH}.ScheduleBatch.cumulate_penalty_output_tokens": (_penalties_counted, "AROUND"),
+    f"{_FORWARD}.init_new": (_forward_begun, "AFTER"),
+    f"{_LOGITS}.forward": (_states_read, "AROUND"),
+    f"{_STREAMER}.stream_output": (_output_due, "BEFORE"),
+    f"{_STREAMER}.is_request_level_customized_info_key": (_is_ours, "AFTER"),
+    f"{_SAMPLING}.from_schedule_batch": (_sampling_made, "AFTER"),
+    f"{_GRAMMAR}.set_cache": (_grammar_kept, "AFTER"),
+    _FILTERS: (_draw_due, "BEFORE"),
+}

@@ -109,7 +109,7 @@ class Order:
     """What one request asks of the plug-in, beside what SGLang does anyhow.
 
     `inline`: blobs of the answer come back inline, because there is no folder that both can reach. `greeting`: answer
-    with `Greeting`.
+    with `Greeting`. `revision`: the actor's; a worker that runs another one refuses the order.
     """
 
     injection: Injection | None = None
@@ -117,6 +117,7 @@ class Order:
     encode: Encode | None = None
     inline: bool = False
     greeting: bool = False
+    revision: str | None = None
 
     def __post_init__(self) -> None:
         _need(self.states is None or self.encode is None, "a request returns states or encodes, not both")
@@ -157,8 +158,9 @@ class Order:
 class Greeting:
     """Who a worker is: what the engine must know before it can use it.
 
-    `seeds`: whether a request's seed decides its draws. `exchange`: the folder of files that the worker uses, None
-    without one. `live`: whether features are kept while sessions run.
+    `context_length`: tokens of prompt and answer together that it takes. `seeds`: whether a request's seed decides its
+    draws. `exchange`: the folder of files that the worker uses, None without one. `live`: whether features are kept
+    while sessions run. `captured`: the only layers that a checkpoint may read, None if it may read any.
     """
 
     revision: str
@@ -171,6 +173,7 @@ class Greeting:
     seeds: bool
     live: bool
     exchange: str | None
+    captured: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ class Report:
             fields
             | {
                 "blob": None if blob is None else _build(Blob, blob),
-                "greeting": None if greeting is None else _build(Greeting, greeting),
+                "greeting": None if greeting is None else _greeting(greeting),
             },
         )
 
@@ -244,6 +247,12 @@ def _encode(fields: Any) -> Encode:
             "leaves": _tuples("encode.leaves", fields.get("leaves")),
         },
     )
+
+
+def _greeting(fields: Any) -> Greeting:
+    _need(isinstance(fields, dict), "greeting must be an object")
+    captured = fields.get("captured")
+    return _build(Greeting, fields | {"captured": None if captured is None else tuple(captured)})
 
 
 def _object(text: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -25,17 +26,18 @@ class RowIds:
     """
 
     def __init__(self) -> None:
-        self._first: dict[str, int] = {}
+        self._first: dict[Blob, int] = {}
         self._next = _FIRST_ID
 
     def of(self, blob: Blob) -> range:
         """The ids of a blob's rows. Raises EngineFailed when there are none left."""
-        if blob.sha256 not in self._first:
+        blob = replace(blob, inline=None)
+        if blob not in self._first:
             if self._next + blob.rows > _FIRST_ID + _IDS:
                 raise EngineFailed(f"this worker has had {_IDS} rows and has no names left: start it again")
-            self._first[blob.sha256] = self._next
+            self._first[blob] = self._next
             self._next += blob.rows
-        first = self._first[blob.sha256]
+        first = self._first[blob]
         return range(first, first + blob.rows)
 
 
@@ -46,14 +48,15 @@ class RecentRows:
         self._exchange = exchange
         self._device, self._dtype = device, dtype
         self._limit = limit_bytes
-        self._held: OrderedDict[str, Tensor] = OrderedDict()
+        self._held: OrderedDict[Blob, Tensor] = OrderedDict()
 
     def get(self, blob: Blob) -> Tensor:
         """Rows [R, D] of a blob on the device, in the actor's dtype. Raises InvalidInput as `Exchange.get` does."""
-        if blob.sha256 not in self._held:
-            self._held[blob.sha256] = self._exchange.get(blob).to(self._device, self._dtype)
-        self._held.move_to_end(blob.sha256)
-        rows = self._held[blob.sha256]
+        key = replace(blob, inline=None)
+        if key not in self._held:
+            self._held[key] = self._exchange.get(blob).to(self._device, self._dtype)
+        self._held.move_to_end(key)
+        rows = self._held[key]
         while len(self._held) > 1 and sum(one.nbytes for one in self._held.values()) > self._limit:
             self._held.popitem(last=False)
         return rows

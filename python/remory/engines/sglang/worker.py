@@ -9,9 +9,10 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from remory.engines.sglang.jobs import Block, Chunk, EncodeJob, StatesJob, encod
 from remory.engines.sglang.live import LiveStore, PrefixKeys
 from remory.engines.sglang.protocol import Encode, Greeting, Order, Report, places_of
 from remory.engines.sglang.rows import RecentRows, RowIds
-from remory.errors import CheckpointError, InvalidInput, RemoryError
+from remory.errors import CheckpointError, EngineFailed, InvalidInput, RemoryError
 from remory.network import Checkpoint, load_checkpoint
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ _BLOCKS_AT_ONCE = 16
 @dataclass(frozen=True)
 class Actor:
     """The model of this worker. `embed` gives input embeddings [n, D] of ids [n]; `capture` chooses the layers behind
-    which the residual stream is captured, and is None where they cannot be changed any more.
+    which the residual stream is captured. `fixed`: they cannot change once the worker has started.
     """
 
     folder: Path
@@ -49,7 +50,6 @@ class Actor:
     width: int
     layers: int
     vocabulary: int
-    context_length: int
     embed: Callable[[Tensor], Tensor]
     capture: Callable[[list[int]], None]
     fixed: bool
@@ -84,16 +84,21 @@ class _Recording:
     start: int = 0
     pending: list[Tensor] = field(default_factory=list)
 
+    def drop(self, start: int) -> None:
+        """Forget what waits, and go on at another token."""
+        self.start, self.pending = start, []
+
 
 class Worker:
     """Admits requests, injects their rows, and takes what the actor reads. Single-threaded, as a scheduler is.
 
-    `first`: whether this is the rank that writes answers.
+    `first`: whether this is the rank that writes answers. `agree`: whether all ranks that share the actor say yes;
+    each of them must ask. `seeds`: whether seeds decide draws here.
     """
 
-    def __init__(self, actor: Actor, *, first: bool, seeds: bool) -> None:
+    def __init__(self, actor: Actor, *, first: bool, agree: Callable[[bool], bool], seeds: bool) -> None:
         self.actor = actor
-        self._first, self._seeds = first, seeds
+        self._first, self._agree, self._seeds = first, agree, seeds
         folder = os.environ.get("REMORY_EXCHANGE")
         self._exchange = Exchange(Path(folder) if folder else None)
         self._rows = RecentRows(self._exchange, actor.device, actor.dtype, _ROW_BYTES)
@@ -102,14 +107,41 @@ class Worker:
         self._captured: tuple[int, ...] = ()
         live_bytes = int(os.environ.get("REMORY_LIVE_BYTES") or 0)
         self._live = LiveStore(live_bytes) if live_bytes else None
-        self._recordings: dict[str, tuple[Any, _Recording]] = {}
+        # Weakly: a request that ends in whatever way takes along what waits of it.
+        self._recordings: WeakKeyDictionary[Any, _Recording] = WeakKeyDictionary()
+        self._context_length = 0
+        self._started = False
         if chosen := os.environ.get("REMORY_CHECKPOINT"):
             self._network(chosen, None)
+        self._started = True
 
-    def admit(self, text: Any, sent: array[int]) -> Work:
-        """Take up an order for a prompt. Raises RemoryError for one that cannot be done; nothing is left then."""
-        order = Order.load(text)
+    def admit(self, text: Any, sent: array[int], context_length: int) -> Work:
+        """Take up an order for a prompt, in a worker that takes prompts and answers of so many tokens.
+
+        Raises RemoryError for one that cannot be done; nothing is left then.
+        """
+        self._context_length = context_length
+        problem: RemoryError | None = None
+        work: Work | None = None
+        try:
+            work = self._taken_up(Order.load(text), sent)
+        except RemoryError as error:
+            problem = error
+        except Exception as error:
+            log.error("an order could not be taken up", exc_info=error)
+            problem = EngineFailed(f"the worker failed: {type(error).__name__}")
+        # Ranks that read different prompts of one request would wait for each other for ever.
+        if not self._agree(work is not None) and problem is None:
+            problem = EngineFailed("another rank could not take up the order")
+        if problem is not None:
+            raise problem
+        assert work is not None
+        return work
+
+    def _taken_up(self, order: Order, sent: array[int]) -> Work:
         order.check_length(len(sent))
+        if order.revision not in (None, self.actor.revision):
+            raise EngineFailed(f"the order is for actor {order.revision[:12]}…, this is {self.actor.revision[:12]}…")
         work = Work(order, sent, sent, len(sent))
         if order.injection is not None:
             work.rows = self._checked_rows(order)
@@ -155,7 +187,8 @@ class Worker:
     def finish(self, request: Any, work: Work | None, tokens: int, answered: bool) -> str | None:
         """A request has ended with so many tokens that count: its report's JSON, if it was asked for something."""
         if self._live is not None:
-            self._store(request, ended=True)
+            with _failing():
+                self._store(request)
         if work is None or work.reported:
             return None
         work.reported = True
@@ -163,7 +196,9 @@ class Worker:
             return Report(greeting=self._greeting()).dump()
         if work.job is None or not answered:
             return None
-        return self._report(work, tokens).dump()
+        with _failing(work):
+            return self._report(work, tokens).dump()
+        return Report(error=work.error).dump()
 
     def _checked_rows(self, order: Order) -> Tensor:
         assert order.injection is not None
@@ -176,6 +211,8 @@ class Worker:
         network = checkpoint.network
         if network.geometry.summary_conditioned != (order.summary is not None):
             raise InvalidInput("a summary's states are needed exactly when the network is conditioned on one")
+        if order.summary is not None and order.summary.width != self.actor.width:
+            raise InvalidInput(f"the summary's states are {order.summary.width} wide, the actor is {self.actor.width}")
         longest = max(stop - start for start, stop, _ in order.leaves)
         if longest > network.geometry.block_tokens:
             raise InvalidInput(f"a block holds {network.geometry.block_tokens} tokens, a leaf has {longest}")
@@ -183,19 +220,21 @@ class Worker:
         ids = np.array(work.sent, dtype=np.int64)
         ids[work.places] = -1
         work.limit = order.first
-        return EncodeJob(order, network, checkpoint.layer_ids, summary, ids, lambda places: self._embed(work, places))
+        # Of the prompt's own parts: a job that held its work would keep it from being freed.
+        embed = partial(self._embed, np.array(work.sent, dtype=np.int64), work.rows, work.places)
+        return EncodeJob(order, network, checkpoint.layer_ids, summary, ids, embed)
 
-    def _embed(self, work: Work, places: np.ndarray) -> Tensor:
+    def _embed(self, sent: np.ndarray, rows: Tensor | None, row_places: np.ndarray, places: np.ndarray) -> Tensor:
         """Input embeddings [n, D] at places of a prompt, its rows among them."""
-        ids = torch.from_numpy(np.array(work.sent, dtype=np.int64)[places]).to(self.actor.device)
+        ids = torch.from_numpy(sent[places]).to(self.actor.device)
         embeddings = self.actor.embed(ids).to(self.actor.dtype)
-        if work.rows is not None:
+        if rows is not None:
             # Where each row stands among these places, if it does.
-            found = np.searchsorted(places, work.places)
-            inside = (found < len(places)) & (places[np.minimum(found, len(places) - 1)] == work.places)
+            found = np.searchsorted(places, row_places)
+            inside = (found < len(places)) & (places[np.minimum(found, len(places) - 1)] == row_places)
             if inside.any():
-                rows = work.rows[torch.from_numpy(inside).to(self.actor.device)]
-                ops.inject(embeddings, rows, torch.from_numpy(found[inside]).to(self.actor.device))
+                chosen = rows[torch.from_numpy(inside).to(self.actor.device)]
+                ops.inject(embeddings, chosen, torch.from_numpy(found[inside]).to(self.actor.device))
         return embeddings
 
     def _network(self, folder: str, digest: str | None) -> Checkpoint:
@@ -221,7 +260,7 @@ class Worker:
         wanted = tuple(sorted({*self._captured, *checkpoint.layer_ids}))
         if wanted == self._captured:
             return
-        if self.actor.fixed and self._captured:
+        if self.actor.fixed and self._started:
             raise CheckpointError(
                 f"checkpoint {checkpoint.name} reads the layers {list(checkpoint.layer_ids)}; this worker captures "
                 f"{list(self._captured)}, which cannot change once its graphs are made: start it with this checkpoint"
@@ -238,8 +277,9 @@ class Worker:
         """
         work.stop = int(job.places[-1]) + 1
         if self._live is not None:
-            for request, _ in list(self._recordings.values()):
-                self._store(request)
+            for request in list(self._recordings):
+                with _failing():
+                    self._store(request)
             keys = PrefixKeys()
             keys.extend(work.ids[: work.stop])
             wanted = [keys[int(place)] for place in job.places]
@@ -258,32 +298,29 @@ class Worker:
         """Keep the features of a chunk."""
         rows = slice(chunk.offset, chunk.offset + chunk.stop - chunk.start)
         features = torch.cat([layer[rows] for layer in layers], dim=-1)
-        _, recording = self._recordings.setdefault(request.rid, (request, _Recording(start=chunk.start)))
+        recording = self._recordings.setdefault(request, _Recording(start=chunk.start))
         if recording.start + len(recording.pending) != chunk.start:
-            # It was put back and is read again from an earlier token; what it had said may be said otherwise now.
+            # It was put back and is read again from an earlier token, or something went by that was not captured.
             self._store(request)
-            recording.keys, recording.start, recording.pending = PrefixKeys(), chunk.start, []
+            recording.drop(chunk.start)
         recording.pending += features.unbind()
         if len(recording.pending) >= _TOKENS_AT_ONCE:
             self._store(request)
 
-    def _store(self, request: Any, ended: bool = False) -> None:
+    def _store(self, request: Any) -> None:
         """Store what waits of a request, as far as its ids are known."""
         assert self._live is not None
-        if request.rid not in self._recordings:
+        recording = self._recordings.get(request)
+        if recording is None:
             return
-        _, recording = self._recordings[request.rid]
         stop = min(recording.start + len(recording.pending), len(request.origin_input_ids) + len(request.output_ids))
-        count = stop - recording.start
-        if count > 0:
-            if len(recording.keys) < stop:
-                ids = chain(request.origin_input_ids, request.output_ids)
-                recording.keys.extend(list(ids)[len(recording.keys) : stop])
-            self._live.record(recording.keys[recording.start : stop], torch.stack(recording.pending[:count]))
-            recording.pending = recording.pending[count:]
-            recording.start = stop
-        if ended:
-            del self._recordings[request.rid]
+        if stop <= recording.start:
+            return
+        start, waiting = recording.start, recording.pending
+        # Dropped first: what cannot be stored must not be tried again with every token.
+        recording.start, recording.pending = stop, waiting[stop - start :]
+        recording.keys.extend(_ids(request, len(recording.keys), stop))
+        self._live.record(recording.keys[start:stop], torch.stack(waiting[: stop - start]))
 
     def _encode(self, working: Iterable[Work]) -> None:
         """Encode every block that is complete, those of one network together, whichever requests they are of."""
@@ -298,8 +335,20 @@ class Worker:
 
     def _encode_together(self, group: Sequence[tuple[Work, EncodeJob, Block]]) -> None:
         began = time.perf_counter()
-        with _failing(*{id(work): work for work, _, _ in group}.values()):
-            encode_blocks([(job, block) for _, job, block in group], self._first)
+        # All ranks must do this together; the network is run by the one that answers.
+        embedded = [job.embeddings(block) for _, job, block in group]
+        if not self._first:
+            for _, _, block in group:
+                block.close(torch.empty(0, 0))
+            return
+        try:
+            encode_blocks([(job, block) for _, job, block in group], embedded)
+        except Exception as error:
+            if len(group) > 1:
+                log.warning("%d blocks could not be encoded together: %s", len(group), type(error).__name__)
+            for (work, job, block), own in zip(group, embedded, strict=True):
+                with _failing(work):
+                    encode_blocks([(job, block)], [own])
         share = (time.perf_counter() - began) * 1000 / len(group)
         for work, _, _ in group:
             work.encoding_ms += share
@@ -332,11 +381,20 @@ class Worker:
             width=actor.width,
             layers=actor.layers,
             vocabulary=actor.vocabulary,
-            context_length=actor.context_length,
+            context_length=self._context_length,
             seeds=self._seeds,
             live=self._live is not None,
             exchange=None if folder is None else str(folder),
+            captured=self._captured if actor.fixed else None,
         )
+
+
+def _ids(request: Any, start: int, stop: int) -> list[int]:
+    """The ids [start, stop) of a request, as the prefix cache knows them."""
+    prompt = len(request.origin_input_ids)
+    asked = request.origin_input_ids[start : min(stop, prompt)]
+    said = request.output_ids[max(start - prompt, 0) : max(stop - prompt, 0)]
+    return [*asked, *said]
 
 
 class _failing:
