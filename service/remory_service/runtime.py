@@ -65,11 +65,17 @@ class Runtime:
         return loaded
 
     def status(self) -> tuple[str, str]:
-        """`state` and `progress`, of an engine that is recovering too: that one is "starting" again."""
+        """`state` and `progress`, of an engine that is recovering too: that one is "starting" again, and "failed" when
+        it will not come back by itself. What needs no actor goes on.
+        """
         loaded = self._loaded
-        if self.state == "ready" and loaded is not None and (problem := loaded.engine.problem()) is not None:
-            return "starting", problem
-        return self.state, self.progress
+        if self.state != "ready" or loaded is None:
+            return self.state, self.progress
+        try:
+            problem = loaded.engine.problem()
+        except RemoryError as error:
+            return "failed", str(error)
+        return (self.state, self.progress) if problem is None else ("starting", problem)
 
     def with_memory(self) -> Loaded:
         """The same, of a server that has a memory checkpoint. Raises BadRequest without one."""
@@ -188,7 +194,7 @@ class Runtime:
             private = exchange_folder()
             self._closing.callback(private.close)
             exchange = private.path
-        server = LaunchedServer(_launch_options(self.config, actor, checkpoint, exchange), self._tell)
+        server = LaunchedServer(_launch_options(self.config, actor, checkpoint, exchange), self._announce)
         self._closing.callback(server.close)
         server.start()
         return SGLangEngine(actor, server, Exchange(exchange), self.config.max_context)

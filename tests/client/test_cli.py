@@ -170,6 +170,14 @@ def test_doctor_finds_what_is_broken(tmp_path, tiny_actor):
     assert [line.split()[1] for line in broken] == ["checkpoint", "store"]
 
 
+def test_doctor_asks_the_interpreter_that_is_to_use_the_device(tmp_path):
+    done = remory("doctor", "--data", str(tmp_path), "--sglang-python", sys.executable, COLUMNS="200")
+    assert re.search(rf"device +cpu, torch \S+ of {sys.executable} sees \d+ GPUs", done.stdout)
+    done = remory("doctor", "--data", str(tmp_path), "--sglang-python", "/no/python", COLUMNS="200")
+    assert done.returncode == 1
+    assert done.stdout.count("there is no interpreter /no/python") == 2
+
+
 def test_doctor_looks_at_a_database(postgresql, postgresql_url):
     name = database_of(postgresql_url)
     url = postgresql.url(name, f"{ROLE_WITH_PASSWORD}:{PASSWORD_IN_URL}")

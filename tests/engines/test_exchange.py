@@ -7,7 +7,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -61,6 +61,8 @@ def test_a_file_of_another_size_is_not_taken(tmp_path: Path, how: str, words: st
     damaged(tmp_path / f"{blob.sha256}.rows", how)
     with pytest.raises(InvalidInput, match=words):
         Exchange(tmp_path).get(blob)
+    Exchange(tmp_path).put(rows())
+    assert torch.equal(Exchange(tmp_path).get(blob), rows())
 
 
 def test_a_file_of_other_bytes_is_not_taken(tmp_path: Path) -> None:
@@ -68,6 +70,9 @@ def test_a_file_of_other_bytes_is_not_taken(tmp_path: Path) -> None:
     damaged(tmp_path / f"{blob.sha256}.rows", "another")
     with pytest.raises(InvalidInput, match="damaged"):
         Exchange(tmp_path).get(blob)
+    # Whoever has the tensor can put it again.
+    Exchange(tmp_path).put(rows())
+    assert torch.equal(Exchange(tmp_path).get(blob), rows())
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
@@ -110,32 +115,49 @@ def test_one_that_is_larger_than_the_limit_is_there_alone(tmp_path: Path) -> Non
     assert len(files(tmp_path)) == 1
 
 
+class FullDisk:
+    """A file system on which so many files more find no room."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, failures: int) -> None:
+        self._open, self._failures = os.fdopen, failures
+        patch.setattr(exchange.os, "fdopen", self.open)
+
+    def open(self, handle: int, mode: str) -> Any:
+        self._failures -= 1
+        return _Full(self._open(handle, mode)) if self._failures >= 0 else self._open(handle, mode)
+
+
+class _Full:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> _Full:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def write(self, data: bytes) -> None:
+        self._stream.write(data[:7])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.fdopen
-
-    def full(handle: int, *arguments: str) -> object:
-        stream = real(handle, *arguments)
-
-        class Full:
-            def __enter__(self) -> SimpleNamespace:
-                return SimpleNamespace(write=self.write)
-
-            def __exit__(self, *_: object) -> None:
-                stream.close()
-
-            def write(self, data: bytes) -> None:
-                stream.write(data[:7])
-                raise OSError(errno.ENOSPC, "No space left on device")
-
-        return Full()
-
-    folder = tmp_path
     with monkeypatch.context() as patch:
-        patch.setattr(exchange.os, "fdopen", full)
+        FullDisk(patch, 2)
         with pytest.raises(EngineFailed, match="No space left"):
-            Exchange(folder).put(rows())
-    assert files(folder) == set()
-    assert torch.equal(Exchange(folder).get(Exchange(folder).put(rows())), rows())
+            Exchange(tmp_path).put(rows())
+    assert files(tmp_path) == set()
+    assert torch.equal(Exchange(tmp_path).get(Exchange(tmp_path).put(rows())), rows())
+
+
+def test_a_full_disk_gets_room_from_older_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Exchange(tmp_path).put(rows(seed=1))
+    with monkeypatch.context() as patch:
+        FullDisk(patch, 1)
+        blob = Exchange(tmp_path).put(rows(seed=2))
+    assert files(tmp_path) == {f"{blob.sha256}.rows"}
+    assert torch.equal(Exchange(tmp_path).get(blob), rows(seed=2))
 
 
 def test_many_at_once(tmp_path: Path) -> None:

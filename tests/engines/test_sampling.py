@@ -9,9 +9,8 @@ from remory.engines.sampling import Sampler
 PROBABILITIES = torch.tensor([0.05, 0.4, 0.1, 0.3, 0.15])
 
 
-def make_sampler(prompt: tuple[int, ...] = (), **params) -> Sampler:
-    ids = torch.tensor(prompt, dtype=torch.int64)
-    return Sampler(SamplingParams(seed=1, **params), ids, len(PROBABILITIES), torch.device("cpu"), None)
+def make_sampler(**params) -> Sampler:
+    return Sampler(SamplingParams(seed=1, **params), len(PROBABILITIES), torch.device("cpu"), None)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +40,10 @@ def test_frequencies_follow_the_temperature(temperature):
 
 
 def test_penalties_change_logits_by_their_formulas():
-    sampler = make_sampler((0, 3), temperature=0, frequency_penalty=0.5, presence_penalty=0.25, repetition_penalty=2.0)
+    sampler = make_sampler(temperature=0, frequency_penalty=0.5, presence_penalty=0.25, repetition_penalty=2.0)
     logits = torch.tensor([1.0, 4.0, -1.0, -2.0, 0.5])
-    assert sampler.choose(logits.clone()) == 1  # counted once from now on
-    seen = logits.clone()
-    sampler._penalise(seen)
-    # 0 and 3 were in the prompt: divided if positive, multiplied if negative; 1 was chosen: halved, then -0.5 - 0.25.
-    torch.testing.assert_close(seen, torch.tensor([0.5, 1.25, -1.0, -4.0, 0.5]))
+    for said in ([0, 0, 0, 9, 0], [0, 9, 0, 0, 0], [0, 9, 0, 0, 0]):
+        sampler.choose(torch.tensor(said, dtype=torch.float32))
+    sampler._penalise(logits)
+    # 1 was chosen twice and 3 once: -0.5 each time, -0.25, then halved if positive, doubled if negative.
+    torch.testing.assert_close(logits, torch.tensor([1.0, 1.375, -1.0, -5.5, 0.5]))

@@ -23,7 +23,14 @@ SAMPLING = {"temperature": 0.0, "max_new_tokens": 40}
 @pytest.fixture(scope="module")
 def url(tiny_actor, tiny_checkpoint):
     options = Namespace(
-        url=None, model=str(tiny_actor), checkpoint=str(tiny_checkpoint), device="cpu", dtype="float32", key=None
+        url=None,
+        model=str(tiny_actor),
+        checkpoint=str(tiny_checkpoint),
+        device="cpu",
+        dtype="float32",
+        backend="transformers",
+        sglang_python=None,
+        key=None,
     )
     with serving(options, Console(quiet=True), "test") as where:
         yield where

@@ -112,6 +112,7 @@ def test_settings_that_cannot_be_are_refused(fields: dict) -> None:
         (["--backend", "sglang", "--dp", "0"], "got 1 and 0"),
         (["--backend", "sglang", "--mem-fraction-static", "1.5"], "1.5"),
         (["--backend", "sglang", "--", "--host=0.0.0.0"], "--host cannot be passed on"),
+        (["--backend", "sglang", "--exchange", "/no/folder"], "no folder for rows at /no/folder"),
         (["--backend", "sglang", "--sglang-url", "http://127.0.0.1:1", "--capture-live"], "--capture-live must be"),
         (["--backend", "sglang", "--sglang-url", "http://127.0.0.1:1", "--dtype", "float16"], "--dtype must be"),
     ],

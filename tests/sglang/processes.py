@@ -1,9 +1,11 @@
-"""What the processes of a server are, and waiting for what becomes of them."""
+"""What the processes of a server are, what they share, and waiting for what becomes of them."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 
@@ -22,6 +24,13 @@ def named(name: str, processes: list[psutil.Process]) -> psutil.Process:
     """The one process that SGLang calls so."""
     (found,) = (process for process in processes if process.cmdline()[0] == f"sglang::{name}")
     return found
+
+
+def shared(processes: list[psutil.Process]) -> list[Path]:
+    """The files in shared memory that processes have mapped, semaphores too: those are mapped under other names."""
+    maps = "\n".join(Path(f"/proc/{process.pid}/maps").read_text() for process in processes)
+    mapped = {int(number) for number in re.findall(r" (\d+) +/dev/shm/", maps)}
+    return [file for file in Path("/dev/shm").iterdir() if file.stat().st_ino in mapped]
 
 
 def lives(process: psutil.Process) -> bool:

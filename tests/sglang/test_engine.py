@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import httpx
 import pytest
 import torch
 
+from remory import actors
 from remory.engines.base import EncodeRequest, Fold, GenerationOutput, GenerationRequest, Leaf, SamplingParams, Source
+from remory.engines.sglang import remote
+from remory.engines.sglang.client import Refused, _raise_for_status, told
 from remory.engines.sglang.engine import SGLangEngine
 from remory.engines.sglang.exchange import Exchange
 from remory.engines.sglang.launch import AttachedServer
@@ -22,6 +26,7 @@ from remory.engines.sglang.remote import report_of
 from remory.engines.transformers import TransformersEngine
 from remory.errors import CheckpointError, ContextOverflow, EngineBusy, EngineFailed, InvalidInput
 from remory.network import load_checkpoint
+from tests.sglang.processes import family, named, wait_until
 
 GREEDY = SamplingParams(max_new_tokens=12, temperature=0, ignore_eos=True)
 ENDLESS = SamplingParams(max_new_tokens=1900, temperature=0, ignore_eos=True)
@@ -59,6 +64,12 @@ def same_logprobs(ours, expected):
         return
     assert [triple[1:] for triple in ours] == [triple[1:] for triple in expected]
     assert [value for value, *_ in ours] == [pytest.approx(value, abs=5e-4) for value, *_ in expected]
+
+
+def requests_in(server) -> int:
+    """How many requests SGLang itself has."""
+    loads = httpx.get(f"{server.url}/v1/loads?include=core", headers=server.headers, timeout=30).json()["loads"]
+    return sum(load["num_running_reqs"] + load["num_waiting_reqs"] for load in loads)
 
 
 def same_rows(ours, expected):
@@ -236,6 +247,31 @@ def test_filters_that_leave_one_token_are_greedy(sglang_engine, engine, params):
     assert finish(sglang_engine, GenerationRequest(Source(prompt(60)), sampled)).output_ids == greedy
 
 
+@pytest.mark.parametrize(
+    "penalties",
+    [
+        {"presence_penalty": 1.5},
+        {"repetition_penalty": 1.3},
+    ],
+)
+def test_penalties_are_those_of_the_embedded_engine(sglang_engine, engine, penalties):
+    free = finish(engine, GenerationRequest(Source(prompt(60)), replace(GREEDY, max_new_tokens=40))).output_ids
+    request = GenerationRequest(Source(prompt(60)), replace(GREEDY, max_new_tokens=40, **penalties))
+    assert both(sglang_engine, engine, request).output_ids != free
+
+
+def test_penalties_are_not_for_what_stands_in_the_prompt(sglang_engine, engine):
+    one = replace(GREEDY, max_new_tokens=1)
+    for seed in range(20):
+        source = Source(prompt(600, seed))
+        (expected,) = finish(engine, GenerationRequest(source, one)).output_ids
+        if expected in source.ids[:-1]:
+            break
+    assert expected in source.ids[:-1]
+    strict = replace(one, repetition_penalty=2.0, frequency_penalty=2.0, presence_penalty=2.0)
+    assert both(sglang_engine, engine, GenerationRequest(source, strict)).output_ids == [expected]
+
+
 def test_the_whole_context_can_be_used(sglang_engine):
     room = sglang_engine.actor.context_length
     answer = finish(sglang_engine, GenerationRequest(Source(prompt(room - 12)), GREEDY))
@@ -246,18 +282,27 @@ def test_the_whole_context_can_be_used(sglang_engine):
         sglang_engine.generate(GenerationRequest(Source(prompt(room - 11)), GREEDY))
 
 
-def test_a_closed_iterator_ends_the_work(sglang_engine):
-    stream = sglang_engine.generate(GenerationRequest(Source(prompt(30)), ENDLESS))
-    before = sglang_engine.stats()["generated_tokens_total"]
+def test_a_closed_iterator_ends_the_work(sglang_engine, sglang_server):
+    params = replace(ENDLESS, max_new_tokens=sglang_engine.actor.context_length - 30)
+    stream = sglang_engine.generate(GenerationRequest(Source(prompt(30)), params))
     assert next(output for output in stream if output is not None).finish_reason is None
+    wait_until(lambda: requests_in(sglang_server) == 1, "SGLang told of the request", 20)
     stream.close()
-    # The next one gets the actor for itself: what was ended does not decode beside it.
-    finish(sglang_engine, GenerationRequest(Source(prompt(30)), GREEDY))
-    deadline = time.monotonic() + 10
-    while sglang_engine.stats()["requests_running"] and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: requests_in(sglang_server) == 0, "SGLang had ended it", 3)
     assert sglang_engine.stats()["requests_running"] == 0
-    assert sglang_engine.stats()["generated_tokens_total"] - before < 1900
+
+
+def test_what_was_sent_is_ended_when_the_next_cannot_be(sglang_engine, sglang_server):
+    far = sglang_engine._remote
+
+    def calls():
+        yield far.send(prompt(30), sampling={"max_new_tokens": 1900, "ignore_eos": True})
+        wait_until(lambda: requests_in(sglang_server) == 1, "SGLang told of the request", 20)
+        raise EngineFailed("no room")
+
+    with pytest.raises(EngineFailed, match="no room"):
+        far.reports(calls())
+    wait_until(lambda: requests_in(sglang_server) == 0, "SGLang had ended it", 3)
 
 
 def test_an_iterator_that_nobody_reads_starts_nothing(sglang_engine):
@@ -296,6 +341,21 @@ def test_folds_of_leaves_and_kept_rows_are_those_of_the_embedded_engine(sglang_e
     result, expected = sglang_engine.encode(request, prepared), engine.encode(request)
     assert len(result.nodes) == 8 - 4
     same_rows(result.nodes, expected.nodes)
+
+
+def test_a_level_of_many_parents_is_that_of_the_embedded_engine(sglang_engine, engine, prepared):
+    kept = [torch.randn(8, 64, generator=torch.Generator().manual_seed(n)).to(torch.bfloat16) for n in range(12)]
+    folds = [Fold(first, 2, 1) for first in range(6)]
+    request = compaction(kept=kept, folds=folds, leaves=[], positions=torch.empty(0).long())
+    same_rows(sglang_engine.encode(request, prepared).nodes, engine.encode(request).nodes)
+
+
+def test_weights_are_read_in_the_worker_alone(sglang_engine, engine, tiny_checkpoint):
+    described = load_checkpoint(tiny_checkpoint, "meta")
+    assert all(tensor.is_meta for tensor in described.network.state_dict().values())
+    request = compaction()
+    result = sglang_engine.encode(request, sglang_engine.prepare(described))
+    same_rows(result.nodes, engine.encode(request).nodes)
 
 
 def test_folds_alone_need_no_source(sglang_engine, engine, prepared):
@@ -344,10 +404,39 @@ def test_totals_grow_by_what_was_done(sglang_engine, prepared):
     assert 0 <= grown["cached_tokens_total"] < 33
 
 
-def test_what_the_plug_in_refuses_is_told_in_its_words(sglang_engine, prepared, tmp_path):
+def test_what_the_plug_in_refuses_is_told_in_its_words_without_its_paths(sglang_engine, prepared, tmp_path, caplog):
     gone = replace(prepared, folder=tmp_path / "gone", digest="0" * 64)
-    with pytest.raises(EngineFailed, match="no checkpoint folder"):
+    with pytest.raises(EngineFailed, match="no checkpoint folder") as refused:
         sglang_engine.encode(compaction(), gone)
+    assert str(tmp_path) not in str(refused.value)
+    assert f"no checkpoint folder at {tmp_path}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("no folder at /srv/models/a", "no folder at …"),
+        ("'/srv/a=b/c': gone (/tmp/x/), file:///srv/y", "'…': gone (…), file://…"),
+        ("HTTP/1.1 and 3/4 of /generate", "HTTP/1.1 and 3/4 of /generate"),
+    ],
+)
+def test_paths_are_left_out(words, shown):
+    assert told(words) == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (500, '{"object": "error", "message": "no such thing"}', "the request: no such thing"),
+        (500, '{"error": {"message": "no such thing"}}', "the request: no such thing"),
+        (500, "Internal Server Error", "HTTP 500"),
+        (401, '{"error": "Unauthorized"}', "HTTP 401"),
+        (400, "[]", "HTTP 400"),
+    ],
+)
+def test_whoever_answers_is_not_lost(status, body, error):
+    with pytest.raises(Refused, match=error):
+        _raise_for_status(httpx.Response(status, text=body))
 
 
 def test_without_a_common_folder_rows_travel_in_requests(attached, engine, tiny_actor, tiny_checkpoint, tmp_path):
@@ -375,8 +464,61 @@ def test_an_sglang_that_is_not_there_is_told(tiny_actor):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = AttachedServer(f"http://127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(EngineFailed, match="SGLang did not answer"):
+        with pytest.raises(EngineBusy, match="SGLang did not answer"):
             SGLangEngine(tiny_actor, nobody, Exchange(None))
+
+
+def test_an_sglang_that_says_nothing_is_not_waited_for(tiny_actor, monkeypatch):
+    monkeypatch.setattr(remote, "_FIRST_GREETING_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = AttachedServer(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(EngineBusy, match=r"SGLang did not answer within 0.1 s"):
+            SGLangEngine(tiny_actor, server, Exchange(None))
+
+
+@pytest.fixture(scope="module")
+def exchanged(launch, tiny_actor, tmp_path_factory):
+    """A server whose processes may be killed and whose actor may be exchanged, and an engine that is attached to it."""
+    folder = shutil.copytree(tiny_actor, tmp_path_factory.mktemp("exchanged") / "actor")
+    server = launch(folder)
+    key = server.headers["Authorization"].removeprefix("Bearer ")
+    engine = SGLangEngine(folder, AttachedServer(server.url, key), Exchange(None))
+    yield server, engine
+    engine.close()
+
+
+def kill_scheduler(server):
+    (child,) = (one for one in family() if f"--port={server.url.rpartition(':')[2]}" in one.cmdline())
+    named("scheduler", family(child.pid)).kill()
+    wait_until(lambda: server.problem() is not None, "the death was noticed", 5)
+
+
+def test_an_attached_sglang_that_is_lost_has_a_problem_until_it_is_there_again(exchanged):
+    server, engine = exchanged
+    assert engine.problem() is None
+    running = engine.generate(GenerationRequest(Source(prompt(30)), ENDLESS))
+    next(running)
+    kill_scheduler(server)
+    with pytest.raises(EngineBusy, match="SGLang did not answer"):
+        list(running)
+    assert "SGLang did not answer" in engine.problem()
+    with pytest.raises(EngineBusy, match="SGLang did not answer"):
+        finish(engine, GenerationRequest(Source(prompt(30)), GREEDY))
+    wait_until(lambda: engine.problem() is None, "it was there again")
+    assert len(finish(engine, GenerationRequest(Source(prompt(30)), GREEDY)).output_ids) == 12
+
+
+def test_an_actor_that_was_exchanged_while_nobody_asked_is_named(exchanged):
+    server, engine = exchanged
+    revision = engine.actor.revision
+    (server.options.model / "chat_template.jinja").write_text("another")
+    assert actors.actor_revision(server.options.model) != revision
+    kill_scheduler(server)
+    wait_until(lambda: server.problem() is None, "it was there again")
+    assert engine.problem() is None
+    for source in (Source(prompt(30)), with_rows(prompt(90), 1)):
+        with pytest.raises(EngineFailed, match=f"for actor {revision[:12]}"):
+            finish(engine, GenerationRequest(source, GREEDY))
 
 
 def test_an_sglang_without_the_plug_in_is_told():
@@ -405,6 +547,15 @@ def test_a_closed_engine_is_busy(attached, tiny_actor):
 def test_a_checkpoint_of_another_width_is_refused(sglang_engine, embedded):
     with pytest.raises(CheckpointError, match="width 576"):
         sglang_engine.prepare(embedded[1])
+
+
+def test_a_checkpoint_that_reads_other_layers_than_are_captured_is_refused(sglang_engine, tiny_checkpoint, monkeypatch):
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    monkeypatch.setattr(sglang_engine._remote, "captured", (0, 1, 2))
+    sglang_engine.check(checkpoint)
+    monkeypatch.setattr(sglang_engine._remote, "captured", (0, 2))
+    with pytest.raises(CheckpointError, match=r"reads the layers \[1, 2\], this SGLang captures \[0, 2\]"):
+        sglang_engine.check(checkpoint)
 
 
 def test_encoding_needs_a_prepared_checkpoint(sglang_engine):

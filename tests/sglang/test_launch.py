@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -29,7 +30,7 @@ from remory.engines.sglang.launch import (
 )
 from remory.errors import EngineFailed, InvalidInput
 from tests.conftest import CONTEXT
-from tests.sglang.processes import family, lives, named, servers, wait_until
+from tests.sglang.processes import family, lives, named, servers, shared, wait_until
 
 BODY = {"input_ids": [5, 6], "sampling_params": {"max_new_tokens": 2, "temperature": 0, "ignore_eos": True}}
 
@@ -98,20 +99,56 @@ def test_an_answer_with_a_seed_is_drawn(sglang_server):
 
 
 @pytest.fixture(scope="module")
-def mortal(launch, tiny_actor) -> LaunchedServer:
-    """A server whose processes may be killed."""
-    return launch(tiny_actor)
+def proxy() -> Iterator[socket.socket]:
+    """Where a proxy would listen."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture(scope="module")
+def mortal(launch, tiny_actor, proxy) -> LaunchedServer:
+    """A server whose processes may be killed, started in an environment with a proxy and with secrets of ours."""
+    url = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+    told = {
+        "HTTP_PROXY": url,
+        "http_proxy": url,
+        "NO_PROXY": "example.org",
+        "REMORY_STORE": "postgresql://u:secret@h/d",
+    }
+    with pytest.MonkeyPatch.context() as environ:
+        for name, value in told.items():
+            environ.setenv(name, value)
+        environ.delenv("no_proxy", raising=False)
+        return launch(tiny_actor)
+
+
+def test_a_start_tells_no_proxy_its_key_and_no_child_our_secrets(mortal, proxy):
+    proxy.settimeout(0)
+    with pytest.raises(BlockingIOError):
+        proxy.accept()
+    told = processes_of(mortal)[0].environ()
+    assert told["NO_PROXY"] == "example.org,127.0.0.1"
+    assert told["no_proxy"] == "127.0.0.1"
+    assert {name for name in told if name.startswith("REMORY_")} == {
+        "REMORY_LIVE_BYTES",
+        "REMORY_PARENT",
+        "REMORY_SGLANG_KEY",
+    }
 
 
 @pytest.mark.parametrize("victim", ["scheduler", "detokenizer", None])
 def test_it_comes_again_when_a_process_of_it_is_killed(mortal, victim):
     before = processes_of(mortal)
+    files = shared(before)
+    # Whoever clears temporary files must not end it for good.
+    (mortal._folder / "sglang.log").unlink()
     (named(victim, before) if victim else before[0]).kill()
     wait_until(lambda: mortal.problem() is not None, "the death was noticed", 2)
     assert re.search("died|ended with signal 9|starting", mortal.problem())
     wait_until(lambda: mortal.problem() is None, "it answered again")
     assert generated(mortal).status_code == 200
     assert not any(map(lives, before))
+    assert files and not any(file.exists() for file in files)
 
 
 def test_a_start_under_way_can_be_closed(sglang_python, tiny_actor):
@@ -165,18 +202,24 @@ def test_a_lost_port_is_given_up_and_nothing_is_left_in_the_end(sglang_python, t
     assert server.url != lost
     assert generated(server).status_code == 200
     processes, folder = processes_of(server), server._folder
+    files = shared(processes)
+    assert {file.name.partition("_")[0] for file in files} >= {"sglang"}
+    assert any(file.name.startswith("sem.mp-") for file in files)
     assert {process.cmdline()[0] for process in processes} >= {"sglang::scheduler", "sglang::detokenizer"}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     server.close()
     server.close()
     assert not any(map(lives, processes))
+    assert not any(file.exists() for file in files)
     assert not folder.exists()
     assert server.problem() == "SGLang was stopped"
 
 
 def test_what_remory_decides_is_not_passed_on():
-    check_arguments(["--schedule-policy", "lpm", "--tokenizer-mode=auto", "host"])
-    for argument in ("--host", "--host=0.0.0.0", "--hos", "--port=1", "--api-key", "--tokenizer-worker-num=2"):
+    check_arguments(["--schedule-policy", "lpm", "--tokenizer-mode=auto", "host", "--enable-dp-attention", "tp"])
+    decided = ("--host", "--host=0.0.0.0", "--hos", "--port=1", "--api-key", "--tokenizer-worker-num=2")
+    with_options = ("--tp=2", "--tp-size", "--tensor-parallel-size=2", "--tensor-par=2", "--dp", "--data-parallel-size")
+    for argument in (*decided, *with_options):
         with pytest.raises(InvalidInput, match=argument.partition("=")[0]):
             LaunchOptions(Path(), more=(argument,))
 

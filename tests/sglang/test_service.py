@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,24 @@ def test_the_next_worker_starts_another(server):
     with server.client() as client:
         generate(client, input_ids=[8, 9])
     assert not any(folder.exists() for folder in folders)
+
+
+def test_an_sglang_that_never_comes_again_is_told(tmp_path, tiny_actor, tiny_checkpoint, sglang_python):
+    actor = shutil.copytree(tiny_actor, tmp_path / "actor")
+    options = ["--backend", "sglang", "--sglang-python", str(sglang_python)]
+    server = launch(tmp_path, tmp_path / "data", actor, tiny_checkpoint, *options)
+    try:
+        (actor / "config.json").unlink()
+        named("scheduler", family(worker_of(server).pid)).kill()
+        with server.client() as client:
+            wait_until(lambda: client.get("/ready").json()["status"] == "failed", "it was given up")
+            assert "did not start again in 5 attempts" in client.get("/ready").json()["progress"]
+            assert client.get("/ready").status_code == 503
+            assert client.post("/generate", json={"text": "a"}).status_code == 503
+            # What needs no actor goes on.
+            assert client.get("/v1/memories").status_code == 200
+    finally:
+        server.kill()
 
 
 @pytest.mark.parametrize(

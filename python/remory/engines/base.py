@@ -40,7 +40,8 @@ class Source:
 class SamplingParams:
     """How the next token is chosen and when to stop; names and defaults are SGLang's.
 
-    `top_k` -1 means all. `temperature` 0 is greedy. `json_schema` is JSON text. `seed` None draws one.
+    `top_k` -1 means all. `temperature` 0 is greedy. `json_schema` is JSON text. `seed` None draws one. Penalties are
+    for what the answer has said, not for its prompt.
     """
 
     max_new_tokens: int = 128
@@ -192,7 +193,10 @@ class Engine(ABC):
         """
 
     def problem(self) -> str | None:
-        """Why the actor cannot answer now, although it will again; None while it can."""
+        """Why the actor cannot answer now, although it will again; None while it can.
+
+        Raises EngineFailed when it will not come back by itself.
+        """
         return None
 
     @abstractmethod

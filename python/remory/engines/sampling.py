@@ -79,12 +79,7 @@ class Sampler:
     """Chooses the tokens of one sequence. Equal parameters with a `seed`, or temperature 0, choose equally."""
 
     def __init__(
-        self,
-        params: SamplingParams,
-        prompt: Tensor,
-        vocabulary: int,
-        device: torch.device,
-        constraint: Constraint | None,
+        self, params: SamplingParams, vocabulary: int, device: torch.device, constraint: Constraint | None
     ) -> None:
         self._params = params
         self._constraint = constraint
@@ -94,8 +89,6 @@ class Sampler:
         else:
             self._generator.manual_seed(params.seed)
         self._counts = torch.zeros(vocabulary, device=device)
-        self._seen = torch.zeros(vocabulary, dtype=torch.bool, device=device)
-        self._seen[prompt.to(device)] = True
 
     def choose(self, logits: Tensor) -> int:
         """The next token from the actor's float32 logits [V], which are changed.
@@ -114,7 +107,6 @@ class Sampler:
             probabilities = self._filtered(logits / params.temperature)
             token = int(torch.multinomial(probabilities, 1, generator=self._generator))
         self._counts[token] += 1
-        self._seen[token] = True
         if self._constraint:
             self._constraint.accept(token)
         return token
@@ -125,14 +117,15 @@ class Sampler:
         return self._constraint is not None and self._constraint.complete
 
     def _penalise(self, logits: Tensor) -> None:
+        """As SGLang does: for the tokens of the answer, not for those of the prompt; what is subtracted comes first."""
         params = self._params
-        if params.repetition_penalty != 1.0:
-            scaled = torch.where(logits > 0, logits / params.repetition_penalty, logits * params.repetition_penalty)
-            logits.copy_(torch.where(self._seen, scaled, logits))
         if params.frequency_penalty:
             logits.sub_(params.frequency_penalty * self._counts)
         if params.presence_penalty:
             logits.sub_(params.presence_penalty * (self._counts > 0))
+        if params.repetition_penalty != 1.0:
+            scaled = torch.where(logits > 0, logits / params.repetition_penalty, logits * params.repetition_penalty)
+            logits.copy_(torch.where(self._counts > 0, scaled, logits))
 
     def _filtered(self, logits: Tensor) -> Tensor:
         """Probabilities [V] after top-k, top-p and min-p, not renormalised."""

@@ -127,9 +127,7 @@ class TransformersEngine(Engine):
         if sampling.max_new_tokens == 0:
             yield answer.output({"type": "length", "length": 0})
             return
-        told = torch.ones(len(source), dtype=torch.bool)
-        told[source.positions] = False  # what stands under the rows was never said
-        sampler = Sampler(sampling, source.ids[told], self.actor.vocabulary, self._model.device, constraint)
+        sampler = Sampler(sampling, self.actor.vocabulary, self._model.device, constraint)
         ends = self._end_ids(request)
         state_now = states[-1:]
         del states

@@ -130,7 +130,7 @@ def embedded_checkpoint(*, trained: bool = True) -> Path:
 def load_checkpoint(
     folder: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
 ) -> Checkpoint:
-    """Read a checkpoint folder; `dtype` None keeps the dtype of its `fc.weight`.
+    """Read a checkpoint folder; `dtype` None keeps the dtype of its `fc.weight`. On the device "meta" nothing is kept.
 
     Both digests of the manifest, the configuration, and every tensor's name and shape are verified before a tensor is
     read, and every tensor must be finite. Raises CheckpointError that names what is wrong.
@@ -237,8 +237,9 @@ def _read_tensors(path: Path, geometry: Geometry, device: torch.device, dtype: t
             tensors = {}
             for name in geometry.tensor_shapes():
                 # A copy: what safetensors gives is mapped from the file and would follow its fate.
-                tensors[name] = stored.get_tensor(name).to(device, dtype, copy=True)
-                _check_values(name, tensors[name])
+                tensor = stored.get_tensor(name)
+                tensors[name] = tensor.to(device, dtype, copy=True)
+                _check_values(name, tensor.to(dtype) if device.type == "meta" else tensors[name])
             return tensors
     except SafetensorError as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error

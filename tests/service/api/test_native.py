@@ -208,6 +208,22 @@ def test_sampling_parameters_are_checked(client: httpx.Client, sampling: dict[st
     assert name in refused(client, "/generate", 422, text="a", sampling_params=sampling)
 
 
+@pytest.mark.parametrize("start", [-(2**63), -2, 0, 2, 3, 2**31, 2**70])
+def test_log_probabilities_begin_at_a_place_that_there_is(client: httpx.Client, start: int) -> None:
+    fields = {"return_logprob": True, "logprob_start_len": start}
+    meta = generate(client, input_ids=[5, 6, 7], **fields)["meta_info"]
+    assert [token for _, token, _ in meta["input_token_logprobs"]] == ([5, 6, 7][min(start, 2) :] if start >= 0 else [])
+
+
+@pytest.mark.parametrize(
+    "sampling", [{"top_k": 2**31}, {"top_k": 2**70}, {"stop_token_ids": [2**31]}, {"stop_token_ids": [2**70, -1]}]
+)
+def test_numbers_beyond_the_vocabulary_change_nothing(client: httpx.Client, sampling: dict[str, Any]) -> None:
+    free = GREEDY | {"temperature": 0.7, "seed": 3}
+    plain = generate(client, input_ids=[5, 6, 7], sampling_params=free)["output_ids"]
+    assert generate(client, input_ids=[5, 6, 7], sampling_params=free | sampling)["output_ids"] == plain
+
+
 def test_a_schema_that_cannot_be_followed_is_400(client: httpx.Client) -> None:
     for sampling in ({"json_schema": "{"}, {"regex": "("}, {"json_schema": "{}", "regex": "a"}):
         refused(client, "/generate", 400, text="a", sampling_params=sampling)

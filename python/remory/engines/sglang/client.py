@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import re
 import threading
 import time
 import uuid
@@ -15,28 +17,36 @@ from typing import Any
 import httpx
 
 from remory.engines.sglang.launch import Server
-from remory.errors import EngineBusy, EngineFailed, RemoryError
+from remory.errors import EngineBusy, EngineFailed
+
+log = logging.getLogger(__name__)
 
 # SGLang closes an idle connection after 5 s; one that we use no longer then is never closed under a request.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=2.0)
 _TIMEOUT = httpx.Timeout(None, connect=5.0)
 _ABORT_SECONDS = 2.0
-_PROBLEM_SECONDS = 2.0
 _LONGEST_WORDS = 500
 _CLOSING = "the actor is shutting down"
 _LOST = "SGLang did not answer, or not to the end"
+_PATH = re.compile(r"""(?<![\w.])(?:/[^\s/'"():;,]+){2,}/?""")
 
 
 class Refused(EngineFailed):
     """SGLang, or the plug-in in it, did not take a request; the text ends with its words."""
 
 
+def told(words: object) -> str:
+    """What SGLang or the plug-in says, for a client: cut, and without the paths of its machine. The log has all."""
+    log.warning("SGLang says: %s", words)
+    return _PATH.sub("…", str(words))[:_LONGEST_WORDS]
+
+
 class Call:
     """One request under way. Of what SGLang answers only the newest is kept, since each answer holds those before."""
 
-    def __init__(self, failure: Callable[[], RemoryError]) -> None:
+    def __init__(self, lose: Callable[[], None]) -> None:
         self.rid = uuid.uuid4().hex
-        self._failure = failure
+        self._lose = lose
         self._changed = threading.Condition()
         self._news: bytes | None = None
         self._future: Future[None] | None = None
@@ -44,7 +54,7 @@ class Call:
     def follow(self, seconds: float | None) -> Iterator[dict[str, Any] | None]:
         """SGLang's answers, the newest only; None when so many seconds passed without one.
 
-        Closing this iterator cancels the request. Raises EngineBusy, EngineFailed or Refused.
+        Closing this iterator cancels the request. Raises EngineBusy when SGLang is lost or takes no more, or Refused.
         """
         try:
             while True:
@@ -62,12 +72,17 @@ class Call:
         finally:
             self.cancel()
 
-    def result(self) -> dict[str, Any]:
-        """Wait for the last answer. Raises as `follow` does."""
-        answers = [answer for answer in self.follow(None) if answer is not None]
-        if not answers:
+    def result(self, seconds: float | None = None) -> dict[str, Any]:
+        """Wait for the last answer, at most so long. Raises as `follow` does, and EngineBusy when there is none yet."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        last = None
+        for answer in self.follow(seconds):
+            last = answer or last
+            if deadline is not None and time.monotonic() >= deadline:
+                raise EngineBusy(f"SGLang did not answer within {seconds:g} s")
+        if last is None:
             raise EngineFailed(_LOST)
-        return answers[-1]
+        return last
 
     def wait(self) -> None:
         """Wait for the end of a request whose last answer is there."""
@@ -88,8 +103,9 @@ class Call:
         if self._future.cancelled():
             raise EngineBusy(_CLOSING)
         error = self._future.exception()
-        if isinstance(error, httpx.HTTPError):
-            raise self._failure() from error
+        if isinstance(error, httpx.TransportError):
+            self._lose()
+            raise EngineBusy(_LOST) from error
         if error is not None:
             raise error
 
@@ -131,7 +147,7 @@ class Client:
 
     def generate(self, body: dict[str, Any]) -> Call:
         """Send a request to /generate. Raises EngineBusy when the client is closed."""
-        call = Call(self._failure)
+        call = Call(self._lose)
         content = json.dumps({"rid": call.rid, **body}, separators=(",", ":")).encode()
         with self._closing:
             if self._closed:
@@ -161,7 +177,7 @@ class Client:
             self._running.discard(call.rid)
 
     async def _ask(self, call: Call, content: bytes) -> None:
-        """Tell the call every answer: the only one, or one an event. Raises HTTPError when they end too early."""
+        """Tell the call every answer: the only one, or one an event. Raises TransportError when they end too early."""
         async with self._http.stream(
             "POST", f"{self._server.url}/generate", content=content, headers=self._headers()
         ) as response:
@@ -196,15 +212,8 @@ class Client:
     def _headers(self) -> dict[str, str]:
         return {"Content-Type": "application/json", **self._server.headers}
 
-    def _failure(self) -> RemoryError:
-        """Why SGLang was lost; its keeper may need a moment to see that."""
+    def _lose(self) -> None:
         self.losses += 1
-        deadline = time.monotonic() + _PROBLEM_SECONDS
-        while time.monotonic() < deadline:
-            if problem := self._server.problem():
-                return EngineBusy(problem)
-            time.sleep(0.05)
-        return EngineFailed(_LOST)
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -227,16 +236,16 @@ def _answer(text: bytes) -> dict[str, Any]:
 
 
 def _raise_for_status(response: httpx.Response) -> None:
+    """Raises Refused with the words in either of SGLang's shapes of errors: whoever says 500 is not lost."""
     try:
-        words = response.json()["error"]["message"]
+        answer = response.json()
+        words = answer["error"]["message"] if "error" in answer else answer["message"]
     except (ValueError, KeyError, TypeError):
         words = f"HTTP {response.status_code}"
-    if response.status_code >= 500 and response.status_code != 503:
-        response.raise_for_status()
     _refuse(words, response.status_code)
 
 
 def _refuse(words: Any, status: Any) -> None:
     if status == 503:
         raise EngineBusy("SGLang takes no more requests now")
-    raise Refused(f"SGLang refused the request: {str(words)[:_LONGEST_WORDS]}")
+    raise Refused(f"SGLang refused the request: {told(words)}")

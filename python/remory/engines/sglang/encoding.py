@@ -14,10 +14,11 @@ from torch import Tensor
 from remory.engines.base import EncodeRequest, Leaf, Source
 from remory.engines.folding import Node, fold, levels
 from remory.engines.sglang.client import Call
-from remory.engines.sglang.protocol import Blob, Encode, Order, States, runs_of
+from remory.engines.sglang.protocol import Blob, Encode, States, runs_of
 from remory.engines.sglang.remote import Remote
 from remory.network import Geometry
 
+_PARENTS_AT_ONCE = 4
 # Stands in a prompt where rows are injected; which token it is makes no difference.
 _PLACEHOLDER = 0
 
@@ -54,7 +55,8 @@ class Encoding:
         nodes = fold([Node(rows) for rows in [*self.request.kept, *leaves]], self.request.folds)
         with self._phase("merge"):
             for parents in levels(nodes):
-                self._read_level(parents, summary)
+                for first in range(0, len(parents), _PARENTS_AT_ONCE):
+                    self._read_parents(parents[first : first + _PARENTS_AT_ONCE], summary)
         return [node.made() for node in nodes]
 
     def _read_summary(self) -> Blob | None:
@@ -63,7 +65,7 @@ class Encoding:
         if summary_ids is None or not self.prepared.geometry.summary_conditioned:
             return None
         ids = torch.cat([self.request.prefix_ids, summary_ids])
-        order = Order(states=States(len(ids) - self.request.summary_tokens), inline=self.remote.inline)
+        order = self.remote.order(states=States(len(ids) - self.request.summary_tokens))
         (report,) = self.remote.reports([self.remote.send(ids, order)])
         return report.blob
 
@@ -78,22 +80,23 @@ class Encoding:
         slots = self.prepared.geometry.slots
         return list(self.remote.tensor(report, len(leaves) * slots).split(slots))
 
-    def _read_level(self, parents: Sequence[Node], summary: Blob | None) -> None:
-        """Make the rows of some parents, each from its children's rows behind the prefix."""
-        calls = []
-        for parent in parents:
-            rows = parent.source()
-            places = torch.arange(len(rows))
-            context = Source(torch.full((len(rows),), _PLACEHOLDER), rows, places)
-            calls.append(self._encode(context, places, [Leaf(0, len(rows), parent.input_depth)], summary))
-        for parent, report in zip(parents, self.remote.reports(calls), strict=True):
+    def _read_parents(self, parents: Sequence[Node], summary: Blob | None) -> None:
+        """Make the rows of some parents of one level, each from its children's rows behind the prefix."""
+        reports = self.remote.reports(self._encode_parent(parent, summary) for parent in parents)
+        for parent, report in zip(parents, reports, strict=True):
             parent.settle(self.remote.tensor(report, self.prepared.geometry.slots))
+
+    def _encode_parent(self, parent: Node, summary: Blob | None) -> Call:
+        rows = parent.source()
+        places = torch.arange(len(rows))
+        context = Source(torch.full((len(rows),), _PLACEHOLDER), rows, places)
+        return self._encode(context, places, [Leaf(0, len(rows), parent.input_depth)], summary)
 
     def _encode(self, context: Source, places: Tensor, leaves: Sequence[Leaf], summary: Blob | None) -> Call:
         """Send one pass: the prefix, then a context at whose `places` the source tokens of the leaves stand."""
         prefix = self.request.prefix_ids
         source = Source(torch.cat([prefix, context.ids]), context.rows, context.positions + len(prefix))
-        order = Order(
+        order = self.remote.order(
             injection=self.remote.injection(source),
             encode=Encode(
                 checkpoint=str(self.prepared.folder),
@@ -103,7 +106,6 @@ class Encoding:
                 leaves=tuple((leaf.start, leaf.stop, leaf.input_depth) for leaf in leaves),
                 summary=summary,
             ),
-            inline=self.remote.inline,
         )
         return self.remote.send(source.ids, order)
 

@@ -26,9 +26,9 @@ from remory.engines.sglang.client import Call, Refused
 from remory.engines.sglang.encoding import Encoding, Prepared
 from remory.engines.sglang.exchange import Exchange
 from remory.engines.sglang.launch import Server
-from remory.engines.sglang.protocol import Order, States
+from remory.engines.sglang.protocol import States
 from remory.engines.sglang.remote import Remote, report_of
-from remory.errors import EngineFailed, InvalidInput
+from remory.errors import CheckpointError, EngineBusy, EngineFailed, InvalidInput
 from remory.network import Checkpoint
 
 _NEWS_SECONDS = 0.2
@@ -41,12 +41,11 @@ class SGLangEngine(Engine):
 
     `exchange`: the folder through which rows pass; when the plug-in uses another or none they pass inline.
     `max_context` lowers the actor's own limit (tokens). Closing the engine closes the server; one whose engine could
-    not be made stays the caller's. Raises InvalidInput for an unusable folder, EngineFailed for an SGLang that does not
-    answer, has no plug-in or runs another actor.
+    not be made stays the caller's. Raises InvalidInput for an unusable folder, EngineBusy for an SGLang that does not
+    answer, EngineFailed for one that has no plug-in or runs another actor.
     """
 
     def __init__(self, folder: Path, server: Server, exchange: Exchange, max_context: int | None = None) -> None:
-        self._server = server
         self._remote = Remote(server, exchange, _read_actor(folder, max_context))
         self.actor = self._remote.actor
         self.tokenizer = actors.load_tokenizer(folder)
@@ -72,6 +71,12 @@ class SGLangEngine(Engine):
 
     def check(self, checkpoint: Checkpoint) -> None:
         check_checkpoint(self.actor, checkpoint)
+        captured = self._remote.captured
+        if captured is not None and not set(checkpoint.layer_ids) <= set(captured):
+            raise CheckpointError(
+                f"checkpoint {checkpoint.name} reads the layers {list(checkpoint.layer_ids)}, this SGLang captures "
+                f"{list(captured)} as long as it runs: start it with this checkpoint"
+            )
 
     def prepare(self, checkpoint: Checkpoint) -> Prepared:
         self.check(checkpoint)
@@ -90,13 +95,18 @@ class SGLangEngine(Engine):
         return EncodeResult(nodes, dict(encoding.timings_ms), features)
 
     def problem(self) -> str | None:
-        return self._server.problem()
+        """Raises EngineFailed when it will not answer again before somebody does something about it."""
+        try:
+            self._remote.check()
+        except EngineBusy as error:
+            return str(error)
+        return None
 
     def stats(self) -> dict[str, float]:
-        """As `Engine.stats`; how many requests wait, and the size of its cache, only SGLang knows."""
+        """As `Engine.stats`, without the size of SGLang's cache. No request waits here: all are SGLang's at once."""
         with self._counting:
             totals = {f"{name}_total": value for name, value in self._totals.items()}
-        return {"requests_running": self._remote.running, "requests_waiting": 0, "cache_bytes": 0, **totals}
+        return {"requests_running": self._remote.running, "requests_waiting": 0, **totals}
 
     def close(self) -> None:
         self._remote.close()
@@ -106,18 +116,22 @@ class SGLangEngine(Engine):
         self._remote.check()
         call = self._remote.send(
             request.source.ids,
-            self._order(request),
-            _sampling(request.sampling),
+            self._remote.order(
+                injection=self._remote.injection(request.source),
+                states=States(0) if request.return_hidden_states else None,
+            ),
+            _sampling(request.sampling, self.actor.vocabulary),
             # States come at the end, in the one answer that is not streamed.
             stream=not request.return_hidden_states,
             return_logprob=request.return_logprob,
-            logprob_start_len=request.logprob_start_len,
+            # As the embedded engine reads it; a place that is none ends SGLang.
+            logprob_start_len=max(-1, min(request.logprob_start_len, len(request.source) - 1)),
         )
         try:
             yield from self._outputs(request, call)
         except Refused as error:
             named = "regex" if request.sampling.json_schema is None else "json_schema"
-            if "grammar" in str(error) and (request.sampling.json_schema or request.sampling.regex):
+            if "grammar" in str(error).lower() and (request.sampling.json_schema or request.sampling.regex):
                 raise InvalidInput(f"{named} is not usable: SGLang cannot follow it") from error
             raise
         finally:
@@ -140,13 +154,6 @@ class SGLangEngine(Engine):
                 yield output
                 return
             yield output
-
-    def _order(self, request: GenerationRequest) -> Order | None:
-        injection = self._remote.injection(request.source)
-        states = States(0) if request.return_hidden_states else None
-        if injection is None and states is None:
-            return None
-        return Order(injection=injection, states=states, inline=self._remote.inline)
 
     def _states(self, request: GenerationRequest, told: dict[str, Any]) -> Tensor | None:
         """The states [T + n - 1, D] of a prompt and of the n tokens of an answer that has ended but the last."""
@@ -227,17 +234,17 @@ def _lists(states: Tensor, prompt: int, tokens: int) -> list[Any]:
     return [values[:prompt], *values[prompt : prompt + max(tokens - 1, 0)]]
 
 
-def _sampling(params: SamplingParams) -> dict[str, Any]:
-    """The parameters under SGLang's names."""
+def _sampling(params: SamplingParams, vocabulary: int) -> dict[str, Any]:
+    """The parameters under SGLang's names, and within the numbers that it holds them in."""
     return {
         "max_new_tokens": params.max_new_tokens,
         "temperature": params.temperature,
         "top_p": params.top_p,
-        "top_k": params.top_k if params.top_k > 0 else -1,
+        "top_k": min(params.top_k, vocabulary) if params.top_k > 0 else -1,
         "min_p": params.min_p,
         # SGLang finds an empty text everywhere.
         "stop": [stop for stop in params.stop if stop],
-        "stop_token_ids": list(params.stop_token_ids),
+        "stop_token_ids": [token for token in params.stop_token_ids if 0 <= token < vocabulary],
         "ignore_eos": params.ignore_eos,
         "frequency_penalty": params.frequency_penalty,
         "presence_penalty": params.presence_penalty,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import hashlib
 import os
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -29,12 +31,14 @@ class Exchange:
     """Gives tensors names, and tensors for names; may be used by several threads and processes at once.
 
     `folder` None: everything travels inline. Whoever writes removes files again, those first that were put longest ago,
-    when all in the folder are more than `limit_bytes` together.
+    when all in the folder are more than `limit_bytes`, or than half of its file system, or when that is full.
     """
 
     def __init__(self, folder: Path | None, limit_bytes: int = 512 << 20) -> None:
         self.folder = folder
         self._limit = limit_bytes
+        if folder is not None and folder.is_dir():
+            self._limit = min(limit_bytes, shutil.disk_usage(folder).total // 2)
 
     def put(self, tensor: Tensor, *, sha256: str | None = None, inline: bool = False) -> Blob:
         """Name a tensor [R, D] in bfloat16 or float32 and make it readable for the other side.
@@ -59,35 +63,43 @@ class Exchange:
             )
         found = hashlib.sha256(data).hexdigest()
         if found != blob.sha256:
+            if blob.inline is None and self.folder is not None:
+                # Whoever has the tensor would otherwise take this for what it is to write.
+                (self.folder / f"{blob.sha256}{_SUFFIX}").unlink(missing_ok=True)
             raise InvalidInput(f"blob {blob.sha256[:12]}… is damaged: its bytes have the SHA-256 {found[:12]}…")
         return unpack(data, blob)
 
     def _write(self, folder: Path, name: str, data: bytes) -> None:
         place = folder / f"{name}{_SUFFIX}"
         try:
-            try:
-                # It is there already: count it as put now.
+            # One that is there already counts as put now; one of another size is none.
+            if place.is_file() and place.stat().st_size == len(data):
                 os.utime(place)
                 return
-            except FileNotFoundError:
+            self._remove_oldest(folder, self._limit - len(data))
+            try:
                 _write_whole(place, data)
-            self._remove_oldest(folder, place)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                # Others fill this file system too.
+                self._remove_oldest(folder, 0)
+                _write_whole(place, data)
         except OSError as error:
             raise EngineFailed(f"rows cannot be written to the exchange folder: {error.strerror}") from error
 
-    def _remove_oldest(self, folder: Path, newest: Path) -> None:
-        """Keep the folder to its limit; `newest` stays whatever its size."""
+    def _remove_oldest(self, folder: Path, room: int) -> None:
+        """Remove files, the oldest first, until those that stay have no more than `room` bytes."""
         facts = []
         for file in folder.glob(f"*{_SUFFIX}"):
             with suppress(FileNotFoundError):  # another process may be doing the same
                 facts.append((file.stat(), file))
         total = sum(stat.st_size for stat, _ in facts)
         for stat, file in sorted(facts, key=lambda fact: fact[0].st_mtime_ns):
-            if total <= self._limit:
+            if total <= room:
                 return
-            if file != newest:
-                file.unlink(missing_ok=True)
-                total -= stat.st_size
+            file.unlink(missing_ok=True)
+            total -= stat.st_size
 
     def _read(self, blob: Blob) -> bytes:
         if self.folder is None:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 _TMPFS = Path("/dev/shm")
@@ -25,11 +26,12 @@ class PrivateFolder:
             _remove_if_left(left)
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
-            self._lock = os.open(self.path, os.O_RDONLY)
-            # Between the two lines above another process may have taken it for one that was left.
-            if _locked(self._lock) and self.path.exists():
-                return
-            os.close(self._lock)
+            # Before it is locked another process may take it for one that was left.
+            with suppress(FileNotFoundError):
+                self._lock = os.open(self.path, os.O_RDONLY)
+                if _locked(self._lock) and self.path.exists():
+                    return
+                os.close(self._lock)
 
     def close(self) -> None:
         """Remove the folder with all that is in it."""

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _POLL_SECONDS = 0.25
 _ANSWER_SECONDS = 5.0
+_TIDY_SECONDS = 5.0
 _END_SECONDS = 30.0
 # A server that lived that long did not die of how it was started.
 _GOOD_LIFE_SECONDS = 60.0
@@ -52,9 +53,15 @@ _CPU_ARGUMENTS = (
     "--sleep-on-idle",
     "--skip-server-warmup",
     "--max-running-requests=16",
+    # There is nothing to overlap with, and its penalties come a token late.
+    "--disable-overlap-schedule",
 )
 # What Remory decides. Another host would show the port to others, and more processes for tokens would drop the key.
 _OURS = ("--host", "--port", "--model-path", "--api-key", "--admin-api-key", "--config", "--tokenizer-worker-num")
+# What Remory has options of its own for, whatever follows.
+_OPTIONS = ("--tp", "--tensor-parallel", "--dp", "--data-parallel")
+_SHARED_MEMORY = Path("/dev/shm")
+_SHARED_NAMES = ("sglang_", "sgl_shm_", "sem.mp-")
 # What a line of SGLang's log says of its start, the last step first.
 _STEPS = (
     ("Uvicorn running", "waiting for its first answer"),
@@ -111,7 +118,10 @@ class Server(Protocol):
         """What each request carries."""
 
     def problem(self) -> str | None:
-        """None while it answers; otherwise what is going on, in words for a client."""
+        """None while it answers; otherwise what is going on, in words for a client.
+
+        Raises EngineFailed with the reason once it never will again.
+        """
 
     def close(self) -> None:
         """Let go of it. May be called more than once."""
@@ -145,6 +155,7 @@ class LaunchedServer:
         self._port = _free_port()
         self._problem: str | None = "SGLang is not started"
         self._failure: str | None = None
+        self._given_up: str | None = None
         self._folder: Path | None = None
         self._settled = threading.Event()
         self._closing = threading.Event()
@@ -169,6 +180,8 @@ class LaunchedServer:
             raise EngineFailed(self._failure)
 
     def problem(self) -> str | None:
+        if self._given_up is not None:
+            raise EngineFailed(self._given_up)
         return self._problem
 
     def close(self) -> None:
@@ -187,10 +200,12 @@ class LaunchedServer:
         # The boundary of this thread: nobody may wait for it, or be told that all is well, when it has ended.
         except Exception as error:
             log.exception("SGLang cannot be run")
-            self._failure, self._problem = f"SGLang cannot be run: {error}", "SGLang cannot be run"
+            self._failure = f"SGLang cannot be run: {error}"
+            self._given_up = "SGLang cannot be run: the log has the reason"
         finally:
             if self._closing.is_set():
                 self._failure = self._problem = "SGLang was stopped"
+                self._given_up = None
             self._settled.set()
 
     def _first_start(self) -> bool:
@@ -213,24 +228,33 @@ class LaunchedServer:
         short_lives = failed_starts = 0
         while not self._closing.wait(_pause(short_lives)):
             began = time.monotonic()
-            with self._child() as child:
-                if self._becomes_ready(child):
-                    failed_starts = 0
-                    log.warning("SGLang answers again")
-                    self._run(child)
-                else:
-                    failed_starts += 1
+            failed_starts = 0 if self._lived_again() else failed_starts + 1
             if self._closing.is_set():
                 return
-            if failed_starts:
-                log.error("SGLang did not start again: %s", child.reason())
             short_lives = 0 if time.monotonic() - began > _GOOD_LIFE_SECONDS else short_lives + 1
+            if failed_starts == _FAILED_STARTS:
+                # The rest of the server needs no actor and goes on: another process would find the same once more.
+                self._given_up = f"SGLang died and did not start again in {failed_starts} attempts: restart this server"
+                log.error("%s", self._given_up)
+                return
+
+    def _lived_again(self) -> bool:
+        """Start it and watch it until it ends; False when it did not become ready."""
+        try:
+            with self._child() as child:
+                if self._becomes_ready(child):
+                    log.warning("SGLang answers again")
+                    self._run(child)
+                    return True
+            reason = child.reason()
             if child.lost_port():
                 self._port = _free_port()
-            if failed_starts == _FAILED_STARTS:
-                self._problem = f"SGLang died and did not start again in {failed_starts} attempts: restart this server"
-                log.error("%s", self._problem)
-                return
+        # No room on the disk, no handle left: what ends one start need not end the next.
+        except OSError as error:
+            reason = str(error)
+        if not self._closing.is_set():
+            log.error("SGLang did not start again: %s", reason)
+        return False
 
     def _child(self) -> _Child:
         assert self._folder is not None
@@ -255,11 +279,13 @@ class LaunchedServer:
     def _run(self, child: _Child) -> None:
         """Watch it until it ends."""
         while not self._closing.wait(_POLL_SECONDS):
-            if (end := child.end()) is not None:
-                self._problem = f"{end}; SGLang is being started again"
-                log.error("%s; its last words:\n%s", self._problem, child.last_lines())
-                return
-            child.bound_log()
+            # What cannot be looked at now, for want of a handle perhaps, is no end.
+            with suppress(OSError):
+                if (end := child.end()) is not None:
+                    self._problem = f"{end}; SGLang is being started again"
+                    log.error("%s; its last words:\n%s", self._problem, child.last_lines())
+                    return
+                child.bound_log()
 
 
 class _Child:
@@ -277,23 +303,30 @@ class _Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=os.environ | environment(options, self._scratch) | {KEY: key, PARENT: str(os.getpid())},
+                env=_inherited() | environment(options, self._scratch) | {KEY: key, PARENT: str(os.getpid())},
                 # So that Ctrl-C reaches us alone, and the end all of them.
                 start_new_session=True,
             )
         self._workers: list[psutil.Process] = []
+        self._shared: set[Path] = set()
 
     def __enter__(self) -> _Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._note_shared()
+        # SGLang's processes die with this one (see `server`). Python's resource tracker among them does not: when the
+        # last of the others is gone it removes the semaphores and memory that Python knows they shared, and ends.
+        self._process.kill()
         self._process.wait()
-        # The next one needs the device's memory that this one has until the end.
-        deadline = time.monotonic() + _END_SECONDS
-        while _group_lives(self._process.pid) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        if not _group_ends(self._process.pid, _TIDY_SECONDS):
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            # The next one needs the device's memory that this one has until the end.
+            _group_ends(self._process.pid, _END_SECONDS)
+        for left in self._shared:
+            with suppress(OSError):
+                left.unlink()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def answers(self, url: str, headers: dict[str, str]) -> bool:
@@ -301,14 +334,15 @@ class _Child:
         if not self._listens():
             return False
         try:
-            if httpx.get(f"{url}/health", headers=headers, timeout=_ANSWER_SECONDS).status_code != 200:
+            if _status(f"{url}/health", headers) != 200:
                 return False
-            stranger = httpx.get(f"{url}/model_info", timeout=_ANSWER_SECONDS).status_code
+            stranger = _status(f"{url}/model_info", {})
         except httpx.TransportError:
             return False
         if stranger != 401:
             raise EngineFailed(f"SGLang answers {stranger} and not 401 to a request without its key")
         self._workers = [process for process in self._children() if _is_worker(process)]
+        self._note_shared()
         return True
 
     def end(self) -> str | None:
@@ -344,9 +378,19 @@ class _Child:
             os.truncate(self._log, 0)
 
     def _tail(self) -> str:
-        with self._log.open("rb") as log:
-            log.seek(max(0, self._log.stat().st_size - (64 << 10)))
-            return log.read().decode(errors="replace")
+        """The end of the log; nothing of one that is gone."""
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(0, self._log.stat().st_size - (64 << 10)))
+                return log.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _note_shared(self) -> None:
+        """Remember what they share: SGLang has files that it never removes, and may kill the tracker when it fails."""
+        with suppress(OSError):
+            for process in self._children():
+                self._shared |= _shared_by(process)
 
     def _listens(self) -> bool:
         try:
@@ -367,7 +411,8 @@ def check_arguments(arguments: Sequence[str]) -> None:
     for argument in arguments:
         name = argument.partition("=")[0]
         # SGLang takes a beginning for the whole too.
-        if name.startswith("--") and any(ours.startswith(name) for ours in _OURS):
+        ours = any(one.startswith(name) for one in (*_OURS, *_OPTIONS)) or name.startswith(_OPTIONS)
+        if name.startswith("--") and ours:
             raise InvalidInput(f"{name} cannot be passed on to SGLang: Remory sets it itself")
 
 
@@ -375,8 +420,8 @@ def command_line(options: LaunchOptions, port: int) -> list[str]:
     """SGLang's arguments; the later ones win."""
     arguments = [f"--model-path={options.model}", f"--host={_HOST}", f"--port={port}", "--log-level-http=warning"]
     arguments += [f"--dtype={options.dtype or _own_dtype(options.model)}"]
-    # A small model may else fill an answer in JSON with white space.
-    arguments += ["--constrained-json-disable-any-whitespace"]
+    # The embedded engine's dialect of schemas and patterns; a small model may else fill JSON with white space.
+    arguments += ["--grammar-backend=llguidance", "--constrained-json-disable-any-whitespace"]
     arguments += [f"--tp-size={options.tp}", f"--dp-size={options.dp}"]
     if options.context_length is not None:
         arguments.append(f"--context-length={options.context_length}")
@@ -409,6 +454,8 @@ def environment(options: LaunchOptions, scratch: Path) -> dict[str, str]:
     told["SGLANG_RETURN_ORIGINAL_LOGPROB"] = "1"
     # By default its processes meet at ports that listen on other addresses of the machine too.
     told |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+    # What its processes tell each other, the key among it, is for no proxy.
+    told |= {name: ",".join(filter(None, (os.environ.get(name), _HOST))) for name in ("NO_PROXY", "no_proxy")}
     if options.dp == 1:
         told["SGLANG_DISTRIBUTED_INIT_METHOD_OVERRIDE"] = f"file://{scratch / 'meeting'}"
     if options.on_cpu:
@@ -420,6 +467,11 @@ def environment(options: LaunchOptions, scratch: Path) -> dict[str, str]:
         # The functions that SGLang has compiled at their first call are few and small, and not worth a compiler.
         told |= {CPU: "1", "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TORCH_COMPILE_DISABLE": "1"}
     return told
+
+
+def _inherited() -> dict[str, str]:
+    """Our own environment, without what is meant for us alone."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("REMORY_")}
 
 
 def _shared_cores(ranks: int) -> str:
@@ -442,6 +494,11 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
+def _status(url: str, headers: dict[str, str]) -> int:
+    # Without regard to a proxy, who would read the key.
+    return httpx.get(url, headers=headers, timeout=_ANSWER_SECONDS, trust_env=False).status_code
+
+
 def _bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
@@ -459,6 +516,18 @@ def _is_worker(process: psutil.Process) -> bool:
         return False
 
 
+def _group_ends(group: int, seconds: float) -> bool:
+    """Wait so long until no process of a group is left; whether it is so."""
+    deadline = time.monotonic() + seconds
+    with suppress(OSError):
+        while _group_lives(group):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+    return False
+
+
 def _group_lives(group: int) -> bool:
     """Whether a process of the group is left, whoever its parent is now."""
     for process in psutil.process_iter():
@@ -466,6 +535,18 @@ def _group_lives(group: int) -> bool:
             if os.getpgid(process.pid) == group and _lives(process):
                 return True
     return False
+
+
+def _shared_by(process: psutil.Process) -> set[Path]:
+    """The files of SGLang's and Python's in shared memory that this process has mapped."""
+    try:
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    # By number, because a semaphore gets its name after it was mapped under another.
+    mapped = {int(number) for number in re.findall(rf" (\d+) +{_SHARED_MEMORY}/", maps)}
+    with os.scandir(_SHARED_MEMORY) as files:
+        return {Path(file) for file in files if file.inode() in mapped and file.name.startswith(_SHARED_NAMES)}
 
 
 def _lives(process: psutil.Process) -> bool:

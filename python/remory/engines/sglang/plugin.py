@@ -127,7 +127,8 @@ def _request_made(request: Any, scheduler: Any, received: Any, *_: Any, **__: An
     if text is None or _worker is None:
         return
     try:
-        work = _worker.admit(text, request.origin_input_ids, scheduler.max_req_input_len)
+        # SGLang refuses a prompt of that length, too.
+        work = _worker.admit(text, request.origin_input_ids, scheduler.max_req_input_len - 1)
     except RemoryError as error:
         received.return_logprob, received.logprob_start_len = False, -1
         request.set_finish_with_abort(str(error))
@@ -270,8 +271,13 @@ def _is_ours(_result: bool, _streamer: Any, key: str) -> bool | None:
 
 
 def _sampling_made(info: Any, _class: Any, batch: Any, *_: Any, **__: Any) -> None:
-    """Let seeds decide draws, without the slower kernels that SGLang's own deterministic mode takes too."""
+    """Let seeds decide draws, without the slower kernels that SGLang's own deterministic mode takes too.
+
+    And by one way of drawing: without filters SGLang draws in the order of the ids, and with those of any request in a
+    batch in the order of their probabilities, so that neighbours would decide what a seed means.
+    """
     if info.sampling_seed is None and _honours_seeds():
+        info.need_top_k_sampling = True
         seeds = [request.sampling_params.sampling_seed for request in batch.reqs]
         info.sampling_seed = torch.tensor(seeds, dtype=torch.int64).to(batch.device)
 

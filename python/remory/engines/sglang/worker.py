@@ -7,7 +7,8 @@ import os
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -397,21 +398,15 @@ def _ids(request: Any, start: int, stop: int) -> list[int]:
     return [*asked, *said]
 
 
-class _failing:
+@contextmanager
+def _failing(*works: Work) -> Iterator[None]:
     """Let what goes wrong inside end these requests alone: their neighbours in the batch must go on."""
-
-    def __init__(self, *works: Work) -> None:
-        self._works = works
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        if not isinstance(error, RemoryError):
-            log.error("a request of Remory failed", exc_info=error)
-        words = str(error) if isinstance(error, RemoryError) else f"the worker failed: {type(error).__name__}"
-        for work in self._works:
-            work.error = words
-        return True
+    try:
+        yield
+    except RemoryError as error:
+        for work in works:
+            work.error = str(error)
+    except Exception as error:
+        log.error("a request of Remory failed", exc_info=error)
+        for work in works:
+            work.error = f"the worker failed: {type(error).__name__}"
