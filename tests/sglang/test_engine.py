@@ -488,6 +488,8 @@ def exchanged(launch, tiny_actor, tmp_path_factory):
 
 
 def kill_scheduler(server):
+    # An engine may have found it before the one that starts it has.
+    wait_until(lambda: server.problem() is None, "it was known to be there")
     (child,) = (one for one in family() if f"--port={server.url.rpartition(':')[2]}" in one.cmdline())
     named("scheduler", family(child.pid)).kill()
     wait_until(lambda: server.problem() is not None, "the death was noticed", 5)
@@ -506,6 +508,19 @@ def test_an_attached_sglang_that_is_lost_has_a_problem_until_it_is_there_again(e
         finish(engine, GenerationRequest(Source(prompt(30)), GREEDY))
     wait_until(lambda: engine.problem() is None, "it was there again")
     assert len(finish(engine, GenerationRequest(Source(prompt(30)), GREEDY)).output_ids) == 12
+
+
+def test_rows_are_not_lost_on_an_sglang_that_came_back_without_the_plug_in(exchanged, monkeypatch):
+    server, engine = exchanged
+    monkeypatch.setenv("SGLANG_PLUGINS", "another")
+    kill_scheduler(server)
+    wait_until(lambda: server.problem() is None, "it was there again")
+    assert engine.problem() is None
+    assert len(finish(engine, GenerationRequest(Source(prompt(30)), GREEDY)).output_ids) == 12
+    for states in (False, True):
+        request = GenerationRequest(with_rows(prompt(90), 1), GREEDY, return_hidden_states=states)
+        with pytest.raises(EngineFailed, match="without Remory's plug-in"):
+            finish(engine, request)
 
 
 def test_an_actor_that_was_exchanged_while_nobody_asked_is_named(exchanged):

@@ -140,10 +140,15 @@ class SGLangEngine(Engine):
     def _outputs(self, request: GenerationRequest, call: Call) -> Iterator[GenerationOutput | None]:
         answer = _Answer(request, self.tokenizer)
         counted = 0
+        confirmed = request.source.rows is None
         for told in call.follow(_NEWS_SECONDS):
             if told is None:
                 yield None
                 continue
+            if not confirmed:
+                # A server that came back without the plug-in would answer as if there were no memory.
+                report_of(told)
+                confirmed = True
             output = answer.output(told, self._states(request, told))
             self._count(generated_tokens=output.completion_tokens - counted)
             counted = output.completion_tokens

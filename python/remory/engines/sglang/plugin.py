@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from remory import actors
-from remory.engines.sglang.protocol import KEY
+from remory.engines.sglang.protocol import KEY, Report
 from remory.engines.sglang.worker import Actor, Work, Worker
 from remory.errors import EngineFailed, RemoryError
 
@@ -134,6 +134,9 @@ def _request_made(request: Any, scheduler: Any, received: Any, *_: Any, **__: An
         request.set_finish_with_abort(str(error))
         return
     request.remory = work
+    if work.job is None:
+        # Told with the first token: who sent rows must know that somebody has put them in their places.
+        request.customized_info = {KEY: [Report().dump()]}
     request.origin_input_ids = work.ids
     request.origin_input_ids_unpadded = work.sent[: len(work.ids)]
 
