@@ -65,7 +65,10 @@ class SGLang:
         check_arguments(self.arguments)
         launching = [name for name in self.given() if name not in ("url", "key", "exchange")]
         if self.url is not None and launching:
-            raise ValueError(f"with a server that runs already, {_flags(launching)} must be told to it")
+            raise ValueError(
+                f"{_flags(launching)}: for the SGLang at --sglang-url itself to be told, where it is started "
+                "(docs/sglang.md)"
+            )
 
     def given(self) -> list[str]:
         """The names of what is not as by default."""
@@ -160,7 +163,7 @@ class Config:
         if self.backend == "sglang" and self.cache_bytes != DEFAULT_CACHE_BYTES:
             raise ValueError("cache_bytes is for the backend transformers; SGLang has mem_fraction_static")
         if self.sglang.url is not None and self.dtype is not None:
-            raise ValueError("with a server that runs already, --dtype must be told to it")
+            raise ValueError("--dtype: for the SGLang at --sglang-url itself to be told, where it is started")
 
     @property
     def network_device(self) -> str:

@@ -52,7 +52,10 @@ def main(arguments: Sequence[str]) -> int:
 def _lack() -> str | None:
     """What this interpreter lacks, in words; None if it can be tried."""
     if importlib.util.find_spec("sglang") is None:
-        return f"SGLang is not installed for {sys.executable}: pip install 'remory[sglang]'"
+        return (
+            f"SGLang is not installed for {sys.executable}: give --sglang-python an interpreter that has it (`make "
+            "setup-sglang` makes .venv-sglang/bin/python for CPUs), or on a GPU pip install 'remory[sglang]'"
+        )
     import torch
 
     if PARENT in os.environ and CPU not in os.environ and not torch.cuda.is_available():
