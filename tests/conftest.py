@@ -19,7 +19,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 # What `remory serve` is told by tests that start it, so that one suite runs against both engines.
 SERVE_OPTIONS: list[str] = []
-_SGLANG_PYTHON = Path(__file__).parents[1] / ".venv-sglang" / "bin" / "python"
+# An interpreter that has SGLang and Remory: a chosen one, or that of `make setup-sglang`.
+SGLANG_PYTHON = Path(
+    os.environ.get("REMORY_SGLANG_PYTHON") or Path(__file__).parents[1] / ".venv-sglang" / "bin" / "python"
+)
 
 WIDTH = 64
 CONTEXT = 2048
@@ -50,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--backend") == "sglang":
         # Prompts of more than 64 tokens are read in pieces, as long ones are in earnest.
-        SERVE_OPTIONS.extend(["--backend", "sglang", "--sglang-python", str(_SGLANG_PYTHON)])
+        SERVE_OPTIONS.extend(["--backend", "sglang", "--sglang-python", str(SGLANG_PYTHON)])
         SERVE_OPTIONS.extend(["--", "--chunked-prefill-size", "64"])
 
 

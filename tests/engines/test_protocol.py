@@ -45,7 +45,7 @@ def test_an_order_survives_the_way(order: Order) -> None:
     [
         Report(),
         Report(BLOB, {"live": 1, "prefill": 2}, {"encode": 0.5}),
-        Report(greeting=Greeting("r", "float32", "cpu", 64, 4, 384, 2041, True, False, None, (1, 2))),
+        Report(greeting=Greeting("r", "float32", "cpu", 64, 4, 384, 2041, True, None, (1, 2))),
         Report(error="why"),
     ],
 )

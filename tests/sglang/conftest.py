@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import pytest
 from remory.engines.sglang.engine import SGLangEngine
 from remory.engines.sglang.exchange import Exchange
 from remory.engines.sglang.launch import LaunchedServer, LaunchOptions
-from tests.conftest import CONTEXT
+from tests.conftest import CONTEXT, SGLANG_PYTHON
 
 _HERE = Path(__file__).parent
-_PYTHON = _HERE.parents[1] / ".venv-sglang" / "bin" / "python"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -25,11 +23,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def sglang_python() -> Path:
-    """An interpreter that has SGLang and Remory: $REMORY_SGLANG_PYTHON, or that of `make setup-sglang`."""
-    python = Path(os.environ.get("REMORY_SGLANG_PYTHON") or _PYTHON)
-    if not python.is_file():
-        pytest.fail(f"there is no {python}: run `make setup-sglang`, or name another by $REMORY_SGLANG_PYTHON")
-    return python
+    """An interpreter that has SGLang and Remory, which these tests do not go without."""
+    if not SGLANG_PYTHON.is_file():
+        pytest.fail(f"there is no {SGLANG_PYTHON}: run `make setup-sglang`, or name another by $REMORY_SGLANG_PYTHON")
+    return SGLANG_PYTHON
 
 
 Launch = Callable[..., LaunchedServer]

@@ -103,10 +103,10 @@ class SGLangEngine(Engine):
         return None
 
     def stats(self) -> dict[str, float]:
-        """As `Engine.stats`, without the size of SGLang's cache. No request waits here: all are SGLang's at once."""
+        """As `Engine.stats`, without what only SGLang knows: the size of its cache, and which requests wait there."""
         with self._counting:
             totals = {f"{name}_total": value for name, value in self._totals.items()}
-        return {"requests_running": self._remote.running, "requests_waiting": 0, **totals}
+        return {"requests_running": self._remote.running, **totals}
 
     def close(self) -> None:
         self._remote.close()

@@ -40,13 +40,13 @@ class Exchange:
         if folder is not None and folder.is_dir():
             self._limit = min(limit_bytes, shutil.disk_usage(folder).total // 2)
 
-    def put(self, tensor: Tensor, *, sha256: str | None = None, inline: bool = False) -> Blob:
+    def put(self, tensor: Tensor, *, inline: bool = False) -> Blob:
         """Name a tensor [R, D] in bfloat16 or float32 and make it readable for the other side.
 
-        `sha256`: the hash of its bytes, for a caller who knows it. Raises EngineFailed when the folder takes no file.
+        Raises EngineFailed when the folder takes no file.
         """
         data = pack(tensor)
-        name = sha256 or hashlib.sha256(data).hexdigest()
+        name = hashlib.sha256(data).hexdigest()
         blob = Blob(name, tensor.shape[0], tensor.shape[1], str(tensor.dtype).removeprefix("torch."))
         if inline or self.folder is None:
             return Blob(blob.sha256, blob.rows, blob.width, blob.dtype, base64.b64encode(data).decode())

@@ -1,7 +1,7 @@
 """The plug-in that SGLang 0.5.23 loads in each of its processes by the entry point `sglang.srt.plugins`.
 
-Its hooks leave SGLang's code as it is; what is done in them is told in `worker`. A request
-without `custom_params["remory"]` is served as ever.
+Its hooks leave SGLang's code as it is; what is done in them is told in `worker`. A request without
+`custom_params["remory"]` is served as ever.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GRAMMAR = "sglang.srt.constrained.base_grammar_backend.BaseGrammarBackend"
 _FILTERS = "sglang.srt.layers.sampler.top_k_top_p_min_p_sampling_from_probs_torch"
 # Sampling backends in which a seed decides a request's draws.
 _SEEDED = ("pytorch",)
-
+# The most grammars that a worker keeps.
 _GRAMMARS = 256
 
 _worker: Worker | None = None
@@ -87,7 +87,6 @@ def _actor(runner: Any) -> Actor:
     folder = Path(config.model_path)
     embedding = runner.model.get_input_embeddings()
     return Actor(
-        folder=folder,
         revision=actors.actor_revision(folder),
         device=torch.device(runner.device if runner.device == "cpu" else f"{runner.device}:{runner.gpu_id}"),
         dtype=config.dtype,

@@ -159,8 +159,8 @@ class Greeting:
     """Who a worker is: what the engine must know before it can use it.
 
     `context_length`: tokens of prompt and answer together that it takes. `seeds`: whether a request's seed decides its
-    draws. `exchange`: the folder of files that the worker uses, None without one. `live`: whether features are kept
-    while sessions run. `captured`: the only layers that a checkpoint may read, None if it may read any.
+    draws. `exchange`: the folder of files that the worker uses, None without one. `captured`: the only layers that a
+    checkpoint may read, None if it may read any.
     """
 
     revision: str
@@ -171,7 +171,6 @@ class Greeting:
     vocabulary: int
     context_length: int
     seeds: bool
-    live: bool
     exchange: str | None
     captured: tuple[int, ...] | None
 

@@ -44,7 +44,6 @@ class Actor:
     which the residual stream is captured. `fixed`: they cannot change once the worker has started.
     """
 
-    folder: Path
     revision: str
     device: torch.device
     dtype: torch.dtype
@@ -384,7 +383,6 @@ class Worker:
             vocabulary=actor.vocabulary,
             context_length=self._context_length,
             seeds=self._seeds,
-            live=self._live is not None,
             exchange=None if folder is None else str(folder),
             captured=self._captured if actor.fixed else None,
         )
