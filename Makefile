@@ -12,7 +12,7 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 SGLANG_VENV := .venv-sglang
 SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check --quiet
-EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu))
+EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu /*.cuh))
 
 .DELETE_ON_ERROR:
 .PHONY: help setup setup-sglang demo test test-sglang serve bench bench-service bench-text bench-memory bench-sglang check-linear fuzz lint clean
@@ -31,7 +31,7 @@ help:
 	@echo "make bench-sglang    compactions and generation on SGLang beside the embedded engine"
 	@echo "make check-linear    100,000 operations of eight processes on each database: could they have happened in one order?"
 	@echo "make fuzz            20 minutes of generated requests"
-	@echo "make lint    ruff and mypy"
+	@echo "make lint    ruff, mypy and clang-format"
 	@echo "make clean   remove what was built (.venv stays)"
 
 setup: $(VENV)/.extension
@@ -115,6 +115,7 @@ fuzz: setup
 	@$(VENV)/bin/python -m tests.fuzz $(ARGS)
 
 lint: setup
+	@$(VENV)/bin/clang-format --dry-run --Werror $(filter %.cpp %.h %.cu %.cuh,$(EXTENSION_SOURCES))
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy python service

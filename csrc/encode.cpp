@@ -189,8 +189,8 @@ void check_summary(Arguments& arguments, const EncodeInputs& inputs, const Geome
 
 void check_optional_inputs(Arguments& arguments, const EncodeInputs& inputs, const Geometry& geometry) {
   const bool points = geometry.pointer_heads > 0;
-  check_presence(arguments, "embeddings", inputs.embeddings.has_value(),
-                 geometry.tail || geometry.salient || points, "with tail, with salient or with a pointer");
+  check_presence(arguments, "embeddings", inputs.embeddings.has_value(), geometry.tail || geometry.salient || points,
+                 "with tail, with salient or with a pointer");
   check_presence(arguments, "idf", inputs.idf.has_value(), points, "with a pointer");
 
   const ScalarType type = inputs.features.scalar_type();

@@ -126,15 +126,10 @@ void CpuEncodeKernels::mix_neighbours(const Tensor& source, const Tensor& lexica
                                       const Tensor& taps, const Tensor& lengths, const Tensor& out) const {
   const int64_t rows = out.size(0), channels = out.size(1);
   if (rows == 0) return;
-  const cpu::Neighbours neighbours{cpu::const_matrix(source),
-                                   cpu::const_matrix(lexical),
-                                   1.0f / *floats(output_rms),
-                                   floats(taps),
-                                   integers(lengths),
-                                   rows / lengths.numel(),
-                                   taps.size(0) / 2,
-                                   channels,
-                                   cpu::matrix(out)};
+  const cpu::Neighbours neighbours{
+      cpu::const_matrix(source), cpu::const_matrix(lexical), 1.0f / *floats(output_rms), floats(taps),
+      integers(lengths),         rows / lengths.numel(),     taps.size(0) / 2,           channels,
+      cpu::matrix(out)};
   cpu::for_rows(rows, channels, [&](int64_t begin, int64_t end) { cpu::mix_neighbours(neighbours, begin, end); });
 }
 

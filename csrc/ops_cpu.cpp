@@ -83,22 +83,13 @@ Tensor encode_cpu(const Tensor& features, const Tensor& lengths, const std::opti
                   const std::vector<Tensor>& weights, const Tensor& input_depths, int64_t heads, int64_t kv_heads,
                   int64_t head_dim, int64_t layers, int64_t block, int64_t ratio, int64_t window, double eps,
                   double theta, bool summary_conditioned, bool tail, bool salient, int64_t pointer_heads,
-                  int64_t pointer_head_dim, const std::optional<Tensor>& embeddings,
-                  const std::optional<Tensor>& idf, const std::optional<Tensor>& summary_lengths) {
+                  int64_t pointer_head_dim, const std::optional<Tensor>& embeddings, const std::optional<Tensor>& idf,
+                  const std::optional<Tensor>& summary_lengths) {
   Arguments arguments("encode");
   const EncodeInputs inputs{features, lengths, summary, input_depths, embeddings, idf, summary_lengths};
-  const Geometry geometry{heads,
-                          kv_heads,
-                          head_dim,
-                          layers,
-                          {block, ratio, window},
-                          eps,
-                          theta,
-                          summary_conditioned,
-                          tail,
-                          salient,
-                          pointer_heads,
-                          pointer_head_dim};
+  const Geometry geometry{
+      heads, kv_heads, head_dim,      layers,          {block, ratio, window}, eps, theta, summary_conditioned,
+      tail,  salient,  pointer_heads, pointer_head_dim};
   const EncodeWeights named = check_encode(arguments, inputs, weights, geometry);
   arguments.values("lengths", lengths.const_data_ptr<int64_t>(), arguments["B"], 1, arguments["T"]);
   if (summary_conditioned) {
