@@ -14,7 +14,10 @@ namespace remory::cpu {
 using torch::stable::Tensor;
 
 inline ElementType element_type(const Tensor& tensor) {
-  return tensor.scalar_type() == torch::headeronly::ScalarType::Float ? ElementType::float32 : ElementType::bfloat16;
+  using torch::headeronly::ScalarType;
+  const ScalarType type = tensor.scalar_type();
+  if (type == ScalarType::Half) return ElementType::float16;
+  return type == ScalarType::Float ? ElementType::float32 : ElementType::bfloat16;
 }
 
 // All dimensions but the last are rows; one stride must serve them, as in a matrix or a contiguous tensor.

@@ -47,4 +47,31 @@ void check_slot_attention(Arguments& arguments, const Tensor& q, const Tensor& k
   arguments.at_least("d", arguments["d"], 1);
 }
 
+void check_cosine_topk(Arguments& arguments, const Tensor& queries, const Tensor& vectors, int64_t k, int64_t most_k,
+                       const std::optional<Tensor>& mask) {
+  const auto check_rows = [&](const char* name, const Tensor& tensor, Arguments::Pattern pattern) {
+    const ScalarType type = tensor.scalar_type();
+    if (type != ScalarType::Float && type != ScalarType::BFloat16 && type != ScalarType::Half)
+      arguments.fail(name, " must be float32, bfloat16 or float16, got ", name_of(type));
+    arguments.rows(name, tensor, pattern);
+  };
+  check_rows("queries", queries, {"Q", "D"});
+  const int64_t width = arguments["D"];
+  // Said before N is bound: it is right, whatever it is.
+  if (vectors.dim() == 2 && vectors.size(1) != width)
+    arguments.fail("vectors must be [N, D] = [N, ", width, "], got ", in_brackets(vectors.sizes()),
+                   ": dimension 1 (D) is ", vectors.size(1), ", expected ", width);
+  check_rows("vectors", vectors, {"N", "D"});
+  if (mask) {
+    const ScalarType type = mask->scalar_type();
+    if (type != ScalarType::Bool && type != ScalarType::Byte)
+      arguments.fail("mask must be bool, got ", name_of(type), "; bits are uint8");
+    const bool bits = type == ScalarType::Byte;
+    if (bits) arguments.set("ceil(N/8)", (arguments["N"] + 7) / 8);
+    arguments.shape("mask", *mask, {bits ? "ceil(N/8)" : "N"});
+  }
+  arguments.at_least("k", k, 1);
+  arguments.in_range("k", k, 1, most_k);
+}
+
 }  // namespace remory

@@ -22,4 +22,8 @@ void check_inject(Arguments& arguments, const Tensor& embeddings, const Tensor& 
 void check_slot_attention(Arguments& arguments, const Tensor& q, const Tensor& k, const Tensor& v,
                           const Tensor& lengths, const Slots& slots);
 
+// Binds Q, D and N. mask: a bool, or a bit of a uint8, for each vector.
+void check_cosine_topk(Arguments& arguments, const Tensor& queries, const Tensor& vectors, int64_t k, int64_t most_k,
+                       const std::optional<Tensor>& mask);
+
 }  // namespace remory

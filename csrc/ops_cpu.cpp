@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "cpu/capture.h"
 #include "cpu/inject.h"
+#include "cpu/topk.h"
 #include "cpu_tensors.h"
 #include "encode_cpu.h"
 #include "op_checks.h"
@@ -15,15 +17,18 @@
 namespace remory {
 namespace {
 
-Tensor narrow(Tensor tensor, int64_t start, int64_t length) { return torch::stable::narrow(tensor, 1, start, length); }
+Tensor narrow(Tensor tensor, int64_t start, int64_t length, int64_t dimension = 1) {
+  return torch::stable::narrow(tensor, dimension, start, length);
+}
 
 // Two rows at one position would leave the winner to the threads.
-void check_distinct(const Arguments& arguments, const int64_t* positions, int64_t count) {
-  std::vector<int64_t> sorted(positions, positions + count);
-  std::sort(sorted.begin(), sorted.end());
-  const auto inside = std::lower_bound(sorted.begin(), sorted.end(), 0);
-  const auto twice = std::adjacent_find(inside, sorted.end());
-  if (twice != sorted.end()) arguments.fail("positions holds ", *twice, " more than once");
+void check_distinct(const Arguments& arguments, const int64_t* positions, int64_t count, int64_t tokens) {
+  std::vector<bool> taken(tokens);
+  for (int64_t i = 0; i < count; ++i) {
+    if (positions[i] < 0) continue;
+    if (taken[positions[i]]) arguments.fail("positions holds ", positions[i], " more than once");
+    taken[positions[i]] = true;
+  }
 }
 
 }  // namespace
@@ -36,12 +41,12 @@ void capture_cpu(const Tensor& hidden, const std::optional<Tensor>& residual, co
   const int64_t* indices = rows.const_data_ptr<int64_t>();
   arguments.values("rows", indices, count, 0, arguments["T"] - 1);
 
-  const Tensor columns = narrow(out, layer * width, width);
+  cpu::Matrix columns = cpu::matrix(out);
+  columns.data = static_cast<char*>(columns.data) + layer * width * cpu::element_size(columns.type);
   const cpu::ConstMatrix source = cpu::const_matrix(hidden);
   const cpu::ConstMatrix added = residual ? cpu::const_matrix(*residual) : cpu::ConstMatrix{nullptr, source.type, 0};
-  const cpu::Matrix target = cpu::matrix(columns);
-  cpu::for_rows(count, width,
-                [&](int64_t begin, int64_t end) { cpu::capture(source, added, indices, target, width, begin, end); });
+  const cpu::Capture kernel{source, added, indices, columns, count, width};
+  cpu::for_rows(count, width, [&](int64_t begin, int64_t end) { cpu::capture(kernel, begin, end); });
 }
 
 void inject_cpu(const Tensor& embeddings, const Tensor& rows, const Tensor& positions) {
@@ -50,12 +55,10 @@ void inject_cpu(const Tensor& embeddings, const Tensor& rows, const Tensor& posi
   const int64_t width = arguments["D"], count = arguments["R"];
   const int64_t* indices = positions.const_data_ptr<int64_t>();
   arguments.values("positions", indices, count, -1, arguments["T"] - 1);
-  check_distinct(arguments, indices, count);
+  check_distinct(arguments, indices, count, arguments["T"]);
 
-  const cpu::Matrix target = cpu::matrix(embeddings);
-  const cpu::ConstMatrix source = cpu::const_matrix(rows);
-  cpu::for_rows(count, width,
-                [&](int64_t begin, int64_t end) { cpu::inject(target, source, indices, width, begin, end); });
+  const cpu::Inject kernel{cpu::matrix(embeddings), cpu::const_matrix(rows), indices, count, width};
+  cpu::for_rows(count, width, [&](int64_t begin, int64_t end) { cpu::inject(kernel, begin, end); });
 }
 
 Tensor slot_attention_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& lengths, int64_t block,
@@ -100,6 +103,34 @@ Tensor encode_cpu(const Tensor& features, const Tensor& lengths, const std::opti
     arguments.values("summary_lengths", summary_lengths->const_data_ptr<int64_t>(), arguments["B"], 1, arguments["S"]);
   }
   return encode(inputs, named, geometry, CpuEncodeKernels());
+}
+
+std::tuple<Tensor, Tensor> cosine_topk_cpu(const Tensor& queries, const Tensor& vectors, int64_t k,
+                                           const std::optional<Tensor>& mask) {
+  constexpr int64_t kMostK = 1000;
+  Arguments arguments("cosine_topk");
+  check_cosine_topk(arguments, queries, vectors, k, kMostK, mask);
+  const int64_t count = arguments["Q"], width = arguments["D"], rows = arguments["N"];
+
+  std::optional<Tensor> taken;
+  if (mask) taken = torch::stable::contiguous(*mask);
+  const cpu::RowMask row_mask{taken ? static_cast<const uint8_t*>(taken->const_data_ptr()) : nullptr,
+                              taken && taken->scalar_type() == ScalarType::Byte};
+  const Tensor scores = torch::stable::empty({count, k}, ScalarType::Float);
+  const Tensor ids = torch::stable::empty({count, k}, ScalarType::Long);
+  for (int64_t first = 0; first < count; first += cpu::Topk::kMostQueries) {
+    const int64_t some = std::min(count - first, cpu::Topk::kMostQueries);
+    const cpu::ConstMatrix chosen = cpu::const_matrix(narrow(queries, first, some, 0));
+    cpu::Topk topk(chosen, some, cpu::const_matrix(vectors), width, row_mask, k);
+    cpu::for_rows(rows, width * some, [&](int64_t begin, int64_t end) { topk.scan(begin, end); });
+    cpu::for_rows(some, k * width, [&](int64_t begin, int64_t end) {
+      for (int64_t q = begin; q < end; ++q) {
+        const int64_t place = (first + q) * k;
+        topk.rank(q, scores.mutable_data_ptr<float>() + place, ids.mutable_data_ptr<int64_t>() + place);
+      }
+    });
+  }
+  return {scores, ids};
 }
 
 }  // namespace remory

@@ -18,7 +18,7 @@ struct Candidate {
 // lower is not among the best and is dropped. Equal scores are all kept: who wins a tie is decided by the caller.
 class Candidates {
  public:
-  explicit Candidates(int64_t k) : k_(static_cast<size_t>(k)), limit_(std::max<size_t>(4 * k_, kLeastLimit)) {}
+  explicit Candidates(int64_t k) : k_(static_cast<size_t>(k)), limit_(first_limit()) {}
 
   // -inf until k rows were offered.
   float floor() const { return floor_; }
@@ -27,6 +27,28 @@ class Candidates {
     if (upper < floor_) return;
     kept_.push_back({lower, upper, row});
     if (kept_.size() >= limit_) prune();
+  }
+
+  // Whether the bounds are too wide to tell rows apart, so that more and more are kept: time to settle.
+  bool crowded() const { return kept_.size() > 2 * first_limit(); }
+
+  // Asks score(row) for the true score of every row that is kept, and keeps the k best; of equal scores the lower rows.
+  // A row that comes back is scored no second time.
+  template <class Score>
+  void settle(const Score& score) {
+    prune();
+    for (Candidate& candidate : kept_) {
+      if (candidate.lower < candidate.upper) candidate.lower = candidate.upper = score(candidate.row);
+    }
+    const auto better = [](const Candidate& a, const Candidate& b) {
+      return a.lower > b.lower || (a.lower == b.lower && a.row < b.row);
+    };
+    if (kept_.size() > k_) {
+      std::nth_element(kept_.begin(), kept_.begin() + static_cast<int64_t>(k_), kept_.end(), better);
+      kept_.resize(k_);
+    }
+    prune();
+    limit_ = first_limit();
   }
 
   // Takes what another scan of other rows has kept.
@@ -43,7 +65,7 @@ class Candidates {
   }
 
  private:
-  static constexpr size_t kLeastLimit = 256;
+  size_t first_limit() const { return std::max<size_t>(4 * k_, 256); }
 
   void prune() {
     if (kept_.size() >= k_) {

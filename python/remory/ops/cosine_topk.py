@@ -1,4 +1,4 @@
-"""Exact top-k by cosine over all vectors. There is no compiled kernel yet: the definition is what runs."""
+"""Exact top-k by cosine over all vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from remory.errors import InvalidInput
+from remory.ops.library import ops, use_plain
 
+# The kernels' candidates are few beside the vectors; above, they are not.
+_KERNEL_MOST_K = 1000
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _CHUNK_QUERIES = 64
 # Elements of the vectors that are handled at a time. What is cast should stay in the cache; what is not goes in long
@@ -29,14 +32,22 @@ def cosine_topk(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None = 
     """The k vectors of highest cosine for each query: scores [Q, k] float32 and ids [Q, k] int64, best first.
 
     queries [Q, D] and vectors [N, D]: float32, bfloat16 or float16 each, contiguous in their last dimension, of any
-    norm but zero. mask [N] bool: only vectors where it is true take part; what the others hold is never looked at.
-    Equal scores go to the lower id, and equal vectors have equal scores. Where fewer than k take part, the rest is
-    -inf and -1. k may be larger than N. A score is within `score_error(D)` of the exact cosine.
+    norm but zero. mask: [N] bool, or a bit for each vector, [ceil(N / 8)] uint8, the lowest bit first; only vectors
+    where it is true take part, and what the others hold is never looked at. Equal scores go to the lower id, and equal
+    vectors have equal scores. Where fewer than k take part, the rest is -inf and -1. k may be larger than N. A score is
+    within `score_error(D)` of the exact cosine.
 
     Raises InvalidInput with the tensor and the row for a NaN, an infinity or a row of zeros, which has no direction;
-    RuntimeError with the numbers when shapes, dtypes, devices or k do not fit.
+    RuntimeError with the numbers when shapes, dtypes, devices or k do not fit. While a CUDA graph is captured nobody
+    can look: then such a row shows as a NaN in scores[q, 0] for every q, with the lowest such vector in ids[q, 0], or
+    -1 where it is the query.
     """
-    return cosine_topk_plain(queries, vectors, k, mask)
+    if k > _KERNEL_MOST_K or use_plain(queries, vectors):
+        return cosine_topk_plain(queries, vectors, k, mask)
+    scores, ids = ops.cosine_topk(queries, vectors, k, mask)
+    if not (scores.is_cuda and torch.cuda.is_current_stream_capturing()):
+        _refuse_reported(queries, vectors, scores, ids)
+    return scores, ids
 
 
 def cosine_topk_plain(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -47,6 +58,8 @@ def cosine_topk_plain(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | N
     a row lies. Beside its inputs it holds 16 MiB of scores, a chunk of vectors, and the candidates.
     """
     _check(queries, vectors, k, mask)
+    if mask is not None and mask.dtype == torch.uint8:
+        mask = _unpack(mask, len(vectors))
     directions = _directions(queries)
     scores = torch.full((len(queries), k), float("-inf"), dtype=torch.float32, device=queries.device)
     ids = torch.full((len(queries), k), -1, dtype=torch.int64, device=queries.device)
@@ -151,6 +164,20 @@ def _directions(queries: Tensor) -> Tensor:
     return rows / rows.square().sum(dim=1, keepdim=True).sqrt()
 
 
+def _refuse_reported(queries: Tensor, vectors: Tensor, scores: Tensor, ids: Tensor) -> None:
+    """Raise for what a kernel has met: it reports a row without a direction by a NaN."""
+    reported = scores[:, 0].isnan()
+    if reported.any():
+        _require_directions(queries, torch.arange(len(queries), device=queries.device), "queries")
+        row = ids[0, :1]
+        _require_directions(vectors[row], row, "vectors")
+
+
+def _unpack(bits: Tensor, count: int) -> Tensor:
+    """A mask of bits [ceil(count / 8)] uint8 as [count] bool."""
+    return ((bits[:, None] >> torch.arange(8, device=bits.device)) & 1).bool().flatten()[:count]
+
+
 def _require_directions(rows: Tensor, ids: Tensor, name: str) -> None:
     """Refuse rows that are not finite or all zero; `ids` are their numbers in the tensor `name`."""
     finite = rows.isfinite().all(dim=1)
@@ -186,10 +213,12 @@ def _check(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None) -> Non
             f"dimension 1 (D) is {width}, expected {queries.shape[1]}"
         )
     if mask is not None:
-        if mask.dtype != torch.bool:
-            _refuse(f"mask must be bool, got {_name(mask.dtype)}")
-        if mask.shape != (count,):
-            _refuse(f"mask must be [N] = [{count}], got {list(mask.shape)}")
+        if mask.dtype not in (torch.bool, torch.uint8):
+            _refuse(f"mask must be bool, got {_name(mask.dtype)}; bits are uint8")
+        bits = mask.dtype == torch.uint8
+        size, pattern = (-(-count // 8), "ceil(N/8)") if bits else (count, "N")
+        if mask.shape != (size,):
+            _refuse(f"mask must be [{pattern}] = [{size}], got {list(mask.shape)}")
     for name, other in (("vectors", vectors), ("mask", mask)):
         if other is not None and other.device != queries.device:
             _refuse(f"{name} must be on {queries.device} as queries is, got {other.device}")
@@ -203,3 +232,9 @@ def _refuse(reason: str) -> NoReturn:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+@torch.library.register_fake("remory::cosine_topk")
+def _(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    shape = (queries.shape[0], k)
+    return queries.new_empty(shape, dtype=torch.float32), queries.new_empty(shape, dtype=torch.int64)

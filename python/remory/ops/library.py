@@ -33,9 +33,8 @@ def kernels() -> dict[str, bool]:
     return {"cpu": True, "cuda": ops.has_cuda_kernels()}
 
 
-def use_plain(*tensors: Tensor | None) -> bool:
+def use_plain(first: Tensor, *others: Tensor | None) -> bool:
     """Whether an op's plain definition is to run: autograd would record it, or no kernel was built for the device."""
-    given = [tensor for tensor in tensors if tensor is not None]
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (first, *others)):
         return True
-    return given[0].device.type == "cuda" and not kernels()["cuda"]
+    return first.is_cuda and not kernels()["cuda"]
