@@ -8,7 +8,6 @@ namespace remory {
 namespace {
 
 using torch::stable::empty;
-using torch::stable::matmul;
 using torch::stable::view;
 
 // Larger than any distance inside a block.
@@ -240,9 +239,7 @@ class Forward {
     return empty(sizes, type, std::nullopt, inputs_.features.device());
   }
 
-  static Tensor project(const Tensor& rows, Tensor weight) {
-    return matmul(rows, torch::stable::transpose(weight, 0, 1));
-  }
+  Tensor project(const Tensor& rows, const Tensor& weight) const { return kernels_.project(rows, weight); }
 
   // [blocks * K, heads * head_dim] seen as [blocks, K, heads, head_dim]
   static Tensor split_heads(const Tensor& projected, int64_t blocks, int64_t heads) {
@@ -257,8 +254,7 @@ class Forward {
 
   void read_source() {
     const Tensor features = torch::stable::reshape(inputs_.features, {blocks_ * tokens_, inputs_.features.size(2)});
-    source_ = project(features, weights_.fc);
-    kernels_.rms_norm(source_, &weights_.hidden_norm, nullptr, geometry_.eps, source_);
+    source_ = kernels_.project_source(features, weights_.fc, weights_.hidden_norm, geometry_.eps);
   }
 
   // The tokens that rows start from, where there is a base.
@@ -405,6 +401,17 @@ class Forward {
 };
 
 }  // namespace
+
+Tensor EncodeKernels::project_source(const Tensor& features, const Tensor& fc, const Tensor& norm, double eps) const {
+  const Tensor source = project(features, fc);
+  rms_norm(source, &norm, nullptr, eps, source);
+  return source;
+}
+
+Tensor EncodeKernels::project(const Tensor& rows, const Tensor& weight) const {
+  Tensor columns = weight;
+  return torch::stable::matmul(rows, torch::stable::transpose(columns, 0, 1));
+}
 
 void check_slots(Arguments& arguments, const Slots& slots) {
   arguments.at_least("block", slots.block, 1);

@@ -72,10 +72,13 @@ struct SlotAttention {
   Tensor out;
 };
 
-// What a device provides besides matrix products. h stands for slot states [B*n, D] in float32.
+// What a device provides. h stands for slot states [B*n, D] in float32.
 class EncodeKernels {
  public:
   virtual ~EncodeKernels() = default;
+
+  // rows [R, K] · weight [N, K]ᵀ: torch's product, unless a device knows a faster one.
+  virtual Tensor project(const Tensor& rows, const Tensor& weight) const;
 
   // h = mask_embedding + depth_embedding[input_depths[b]]
   virtual void start(const EncodeWeights& weights, const Tensor& input_depths, int64_t slots,
@@ -84,6 +87,10 @@ class EncodeKernels {
   // out = in / rms(in) [* weight] [* scale]; may be in place.
   virtual void rms_norm(const Tensor& in, const Tensor* weight, const Tensor* scale, double eps,
                         const Tensor& out) const = 0;
+
+  // [B*T, D] in the dtype of the features: RMSNorm(features [B*T, L*D] · fcᵀ) * norm. A product and a norm, for devices
+  // that know no better.
+  virtual Tensor project_source(const Tensor& features, const Tensor& fc, const Tensor& norm, double eps) const;
 
   // Row p of out [positions, head_dim] float32: cosines and sines of source token p, behind them those of the slots,
   // n that all blocks share, or B*n at the kept tokens [B, n].

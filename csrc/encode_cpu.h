@@ -6,6 +6,7 @@ namespace remory {
 
 class CpuEncodeKernels : public EncodeKernels {
  public:
+  Tensor project(const Tensor& rows, const Tensor& weight) const override;
   void start(const EncodeWeights& weights, const Tensor& input_depths, int64_t slots, const Tensor& h) const override;
   void rms_norm(const Tensor& in, const Tensor* weight, const Tensor* scale, double eps,
                 const Tensor& out) const override;

@@ -13,6 +13,8 @@ namespace remory {
 
 struct Range {
   int64_t begin, end;  // empty when end <= begin
+
+  REMORY_HOST_DEVICE bool operator==(const Range& other) const { return begin == other.begin && end == other.end; }
 };
 
 // Slot i stands for the tokens [first(i), stop(i)) of its block; its anchor is their middle. Anchors are doubled
@@ -36,13 +38,13 @@ struct Slots {
     return {before < 0 ? 0 : before / 2 + 1, end < length ? end : length};
   }
 
-  // The slots that a slot sees, itself among them.
+  // The slots that a slot sees, itself among them. All but the last one stand 2 * ratio apart, the last one not beyond.
   REMORY_HOST_DEVICE Range slots_seen(int64_t slot) const {
-    Range range{slot, slot + 1};
-    const int64_t anchor = doubled_anchor(slot);
-    while (range.begin > 0 && anchor - doubled_anchor(range.begin - 1) < window) --range.begin;
-    while (range.end < count() && doubled_anchor(range.end) - anchor < window) ++range.end;
-    return range;
+    const int64_t last = count() - 1, anchor = doubled_anchor(slot);
+    const int64_t before = anchor - window - (ratio - 1);
+    const int64_t next = slot + (window - 1) / (2 * ratio) + 1;
+    const bool sees_last = doubled_anchor(last) - anchor < window;
+    return {before < 0 ? 0 : before / (2 * ratio) + 1, sees_last ? last + 1 : next < last ? next : last};
   }
 };
 

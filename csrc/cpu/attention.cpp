@@ -11,7 +11,10 @@ namespace {
 
 constexpr int64_t kChunk = 128;                    // keys converted to float32 at a time
 constexpr int64_t kChunkStride = kChunk + kLanes;  // an odd number of cache lines: transposing hits all cache sets
-constexpr int64_t kTileQueries = 64;               // queries that share a converted chunk
+constexpr int64_t kTileQueries = 96;               // queries that share a converted chunk, about
+
+constexpr int64_t kQueries = 6;  // queries computed at once: so many sums fit the registers
+constexpr int64_t kKeys = 4;     // keys transposed at once
 
 // One tile's float32 state: the queries of its slots, their running softmax, and the chunk of keys at hand.
 class Tile {
@@ -23,8 +26,9 @@ class Tile {
         queries_(attention.tile_slots() * group_ * width_),
         sums_(queries_.size()),
         states_(attention.tile_slots() * group_),
-        scores_(group_ * kChunkStride),
-        keys_(attention.head_dim * kChunkStride),
+        scores_(kQueries * kChunkStride),
+        key_rows_(kKeys * width_),
+        keys_(width_ * kChunkStride),
         values_(kChunk * width_) {}
 
   template <class T>
@@ -76,41 +80,48 @@ class Tile {
     for (int64_t start = first; start < last; start += kChunk) {
       const int64_t count = std::min(kChunk, last - start);
       load_chunk<T>(keys, values, start, count);
-      for (int64_t slot = begin_; slot < end_; ++slot) {
-        const Range range = seen(slot);
-        const int64_t low = std::max<int64_t>(range.begin - start, 0), high = std::min(range.end - start, count);
-        if (low < high) attend_chunk((slot - begin_) * group_, low, high);
+      for (int64_t slot = begin_; slot < end_;) {
+        const Range range = part_of(seen(slot), start, count);
+        const int64_t alike = slot;
+        do ++slot;
+        while (slot < end_ && part_of(seen(slot), start, count) == range);
+        if (range.begin < range.end) attend_chunk((alike - begin_) * group_, (slot - alike) * group_, range);
       }
     }
+  }
+
+  // What of a range lies in the chunk of `count` keys at `start`, counted from there.
+  static Range part_of(Range range, int64_t start, int64_t count) {
+    return {std::max<int64_t>(range.begin - start, 0), std::min(range.end - start, count)};
   }
 
   // Keys are transposed, so that a vector holds one dimension of neighbouring keys and scores need no horizontal sum.
   template <class T>
   REMORY_INLINE void load_chunk(const ConstHeads& keys, const ConstHeads& values, int64_t start, int64_t count) {
-    for (int64_t k = 0; k < count; ++k) {
-      const T* key = at<T>(keys, block_, start + k, kv_head_);
-      const T* value = at<T>(values, block_, start + k, kv_head_);
-      for (int64_t d = 0; d < attention_.head_dim; ++d) keys_[d * kChunkStride + k] = load(key[d]);
-      float* target = &values_[k * width_];
-#pragma omp simd
-      for (int64_t d = 0; d < attention_.head_dim; ++d) target[d] = load(value[d]);
+    for (int64_t k = 0; k < count; k += kKeys) {
+      for (int64_t i = 0; i < kKeys; ++i) {
+        const int64_t key = start + std::min(k + i, count - 1);  // the last one again where there is no other
+        convert(at<T>(keys, block_, key, kv_head_), &key_rows_[i * width_]);
+      }
+      for (int64_t d = 0; d < attention_.head_dim; d += kKeys) {
+        transpose(&key_rows_[d], width_, &keys_[d * kChunkStride + k], kChunkStride);
+      }
     }
+    for (int64_t k = 0; k < count; ++k) convert(at<T>(values, block_, start + k, kv_head_), &values_[k * width_]);
   }
 
-  // Adds the keys [low, high) of the chunk to the queries of one slot, all of which see the same keys.
-  REMORY_INLINE void attend_chunk(int64_t query, int64_t low, int64_t high) {
-    int64_t g = 0;
-    for (; g + 4 <= group_; g += 4) attend_queries<4>(query + g, low, high);
-    switch (group_ - g) {
-      case 3:
-        return attend_queries<3>(query + g, low, high);
-      case 2:
-        return attend_queries<2>(query + g, low, high);
-      case 1:
-        return attend_queries<1>(query + g, low, high);
-      default:
-        return;
-    }
+  template <class T>
+  REMORY_INLINE void convert(const T* source, float* target) {
+#pragma omp simd
+    for (int64_t d = 0; d < attention_.head_dim; ++d) target[d] = load(source[d]);
+  }
+
+  // Adds keys of the chunk to neighbouring queries, all of which see the same.
+  REMORY_INLINE void attend_chunk(int64_t query, int64_t count, Range keys) {
+    int64_t q = 0;
+    for (; q + kQueries <= count; q += kQueries) attend_queries<kQueries>(query + q, keys.begin, keys.end);
+    for (; q + 3 <= count; q += 3) attend_queries<3>(query + q, keys.begin, keys.end);
+    for (; q < count; ++q) attend_queries<1>(query + q, keys.begin, keys.end);
   }
 
   template <int Queries>
@@ -162,14 +173,17 @@ class Tile {
   const int64_t group_, width_;
   std::vector<float> queries_, sums_;
   std::vector<SoftmaxState> states_;
-  std::vector<float> scores_, keys_, values_;
+  std::vector<float> scores_, key_rows_, keys_, values_;
   int64_t block_ = 0, kv_head_ = 0, begin_ = 0, end_ = 0;
 };
 
 }  // namespace
 
+// All tiles of a block are of about one size: a small last one would cost nearly as much as the others.
 int64_t Attention::tile_slots() const {
-  return std::min(slots.count(), std::max<int64_t>(1, kTileQueries / (heads / kv_heads)));
+  const int64_t most = std::max<int64_t>(1, kTileQueries / (heads / kv_heads));
+  const int64_t tiles = (slots.count() + most - 1) / most;
+  return (slots.count() + tiles - 1) / tiles;
 }
 
 int64_t Attention::tiles() const { return blocks * kv_heads * ((slots.count() + tile_slots() - 1) / tile_slots()); }

@@ -1,36 +1,58 @@
 #include "capture.h"
 
+#include "rows.h"
+
 namespace remory::cpu {
 namespace {
 
-template <class In, class Out>
-REMORY_INLINE void copy_row(const In* in, Out* out, int64_t width) {
-#pragma omp simd
-  for (int64_t d = 0; d < width; ++d) out[d] = store<Out>(load(in[d]));
+template <bool kStreamed, class In, class Out>
+REMORY_INLINE void copy_row(const In* in, const In* later, Out* out, int64_t width) {
+  int64_t d = 0;
+  for (; d + kStep <= width; d += kStep) {
+    prefetch_step(later + d);
+    copy_step<kStreamed>(in + d, out + d);
+  }
+  for (; d < width; ++d) out[d] = cast<Out>(in[d]);
 }
 
-template <class In, class Out>
-REMORY_INLINE void add_rows(const In* left, const In* right, Out* out, int64_t width) {
-#pragma omp simd
-  for (int64_t d = 0; d < width; ++d) out[d] = store<Out>(load(left[d]) + load(right[d]));
+template <bool kStreamed, class In, class Out>
+REMORY_INLINE void add_rows(const In* left, const In* later_left, const In* right, const In* later_right, Out* out,
+                            int64_t width) {
+  int64_t d = 0;
+  for (; d + kStep <= width; d += kStep) {
+    prefetch_step(later_left + d);
+    prefetch_step(later_right + d);
+    add_step<kStreamed>(left + d, right + d, out + d);
+  }
+  for (; d < width; ++d) out[d] = store<Out>(load(left[d]) + load(right[d]));
+}
+
+template <bool kStreamed, class In, class Out>
+REMORY_INLINE void capture_rows(const Capture& capture, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t now = capture.rows[i], later = capture.rows[std::min(i + kRowsAhead, end - 1)];
+    const In *hidden = row<In>(capture.hidden, now), *later_hidden = row<In>(capture.hidden, later);
+    Out* out = row<Out>(capture.out, i);
+    if (capture.residual) {
+      const In *residual = row<In>(capture.residual, now), *later_residual = row<In>(capture.residual, later);
+      add_rows<kStreamed>(hidden, later_hidden, residual, later_residual, out, capture.width);
+    } else {
+      copy_row<kStreamed>(hidden, later_hidden, out, capture.width);
+    }
+  }
 }
 
 }  // namespace
 
 REMORY_CLONES
-void capture(const ConstMatrix& hidden, const ConstMatrix& residual, const int64_t* rows, const Matrix& out,
-             int64_t width, int64_t begin, int64_t end) {
-  dispatch(hidden.type, [&](auto in) __attribute__((always_inline)) {
-    dispatch(out.type, [&](auto stored) __attribute__((always_inline)) {
-      using In = decltype(in);
-      using Out = decltype(stored);
-      for (int64_t i = begin; i < end; ++i) {
-        const In* source = row<In>(hidden, rows[i]);
-        if (residual) {
-          add_rows(source, row<In>(residual, rows[i]), row<Out>(out, i), width);
-        } else {
-          copy_row(source, row<Out>(out, i), width);
-        }
+void capture(const Capture& capture, int64_t begin, int64_t end) {
+  dispatch(capture.hidden.type, [&](auto in) __attribute__((always_inline)) {
+    dispatch(capture.out.type, [&](auto out) __attribute__((always_inline)) {
+      if (streams(capture.out, capture.count, capture.width)) {
+        capture_rows<true, decltype(in), decltype(out)>(capture, begin, end);
+        finish_streaming();
+      } else {
+        capture_rows<false, decltype(in), decltype(out)>(capture, begin, end);
       }
     });
   });

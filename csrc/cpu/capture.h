@@ -4,9 +4,15 @@
 
 namespace remory::cpu {
 
-// out[i] = hidden[rows[i]] + residual[rows[i]] for i in [begin, end), `width` columns, summed in float32.
-// `hidden` and `residual` are of one element type; a residual without data is left out.
-void capture(const ConstMatrix& hidden, const ConstMatrix& residual, const int64_t* rows, const Matrix& out,
-             int64_t width, int64_t begin, int64_t end);
+// out[i] = hidden[rows[i]] + residual[rows[i]], `width` columns, summed in float32. `hidden` and `residual` are of one
+// element type; a residual without data is left out.
+struct Capture {
+  ConstMatrix hidden, residual;
+  const int64_t* rows;
+  Matrix out;
+  int64_t count, width;
+};
+// Captures the rows [begin, end).
+void capture(const Capture& capture, int64_t begin, int64_t end);
 
 }  // namespace remory::cpu

@@ -1,20 +1,33 @@
 #include "inject.h"
 
+#include "rows.h"
+
 namespace remory::cpu {
+namespace {
+
+template <bool kStreamed, class In, class Out>
+REMORY_INLINE void inject_rows(const Inject& inject, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    if (inject.positions[i] < 0) continue;
+    const In* in = row<In>(inject.rows, i);
+    Out* out = row<Out>(inject.embeddings, inject.positions[i]);
+    int64_t d = 0;
+    for (; d + kStep <= inject.width; d += kStep) copy_step<kStreamed>(in + d, out + d);
+    for (; d < inject.width; ++d) out[d] = cast<Out>(in[d]);
+  }
+}
+
+}  // namespace
 
 REMORY_CLONES
-void inject(const Matrix& embeddings, const ConstMatrix& rows, const int64_t* positions, int64_t width, int64_t begin,
-            int64_t end) {
-  dispatch(rows.type, [&](auto in) __attribute__((always_inline)) {
-    dispatch(embeddings.type, [&](auto stored) __attribute__((always_inline)) {
-      using In = decltype(in);
-      using Out = decltype(stored);
-      for (int64_t i = begin; i < end; ++i) {
-        if (positions[i] < 0) continue;
-        const In* source = row<In>(rows, i);
-        Out* target = row<Out>(embeddings, positions[i]);
-#pragma omp simd
-        for (int64_t d = 0; d < width; ++d) target[d] = store<Out>(load(source[d]));
+void inject(const Inject& inject, int64_t begin, int64_t end) {
+  dispatch(inject.rows.type, [&](auto in) __attribute__((always_inline)) {
+    dispatch(inject.embeddings.type, [&](auto out) __attribute__((always_inline)) {
+      if (streams(inject.embeddings, inject.count, inject.width)) {
+        inject_rows<true, decltype(in), decltype(out)>(inject, begin, end);
+        finish_streaming();
+      } else {
+        inject_rows<false, decltype(in), decltype(out)>(inject, begin, end);
       }
     });
   });

@@ -20,7 +20,10 @@ struct Pointer {
   const int64_t* lengths;
   Slots slots;
   const int64_t* kept;  // [blocks, slots] where each slot's own group begins; it ends where the next one does. Or null
-  int64_t tokens, heads, head_dim, width;
+  int64_t blocks, tokens, heads, head_dim, width;
+
+  // The units of work: (block, tile of slots).
+  int64_t tiles() const;
 
   // The source tokens of a slot's own group.
   Range group(int64_t block, int64_t slot) const {
@@ -30,7 +33,7 @@ struct Pointer {
   }
 };
 
-// Computes the slots [begin, end) out of blocks * slots.count().
+// Computes the tiles [begin, end). Any two tiles may run at the same time.
 void point(const Pointer& pointer, int64_t begin, int64_t end);
 
 }  // namespace remory::cpu

@@ -13,6 +13,47 @@ typedef float Vector __attribute__((vector_size(kLanes * sizeof(float)), aligned
 REMORY_INLINE Vector& vector_at(float* data) { return *reinterpret_cast<Vector*>(data); }
 REMORY_INLINE const Vector& vector_at(const float* data) { return *reinterpret_cast<const Vector*>(data); }
 
+typedef uint32_t Words __attribute__((vector_size(kLanes * sizeof(uint32_t)), aligned(sizeof(uint32_t)), may_alias));
+typedef uint16_t Halves __attribute__((vector_size(kLanes * sizeof(uint16_t)), aligned(sizeof(uint16_t)), may_alias));
+
+REMORY_INLINE Vector load_vector(const float* data) { return vector_at(data); }
+
+REMORY_INLINE Vector load_vector(const bfloat16* data) {
+  const Halves halves = *reinterpret_cast<const Halves*>(data);
+  return reinterpret_cast<Vector>(__builtin_convertvector(halves, Words) << 16);
+}
+
+// The bits of store<bfloat16> in the upper half of each word; the lower half is of no use.
+REMORY_INLINE Words round_to_upper_half(const Vector& values) {
+  const Words bits = reinterpret_cast<Words>(values);
+  return values == values ? bits + 0x7FFF + ((bits >> 16) & 1) : bits | 0x400000;
+}
+
+REMORY_INLINE Halves to_halves(const Vector& values) {
+  return __builtin_convertvector(round_to_upper_half(values) >> 16, Halves);
+}
+
+REMORY_INLINE void store_vector(float* data, const Vector& values) { vector_at(data) = values; }
+REMORY_INLINE void store_vector(bfloat16* data, const Vector& values) {
+  *reinterpret_cast<Halves*>(data) = to_halves(values);
+}
+
+typedef float Quad __attribute__((vector_size(4 * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+REMORY_INLINE Quad& quad_at(float* data) { return *reinterpret_cast<Quad*>(data); }
+
+// out[j * out_stride + i] = in[i * in_stride + j] for i, j in [0, 4)
+REMORY_INLINE void transpose(float* in, int64_t in_stride, float* out, int64_t out_stride) {
+  const Quad a = quad_at(in), b = quad_at(in + in_stride), c = quad_at(in + 2 * in_stride);
+  const Quad d = quad_at(in + 3 * in_stride);
+  const Quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Quad AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  quad_at(out) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+  quad_at(out + out_stride) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  quad_at(out + 2 * out_stride) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+  quad_at(out + 3 * out_stride) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+}
+
 constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // exp of a value that is at most about 88, to 2 ulp; below -87 it is cut off at 1.6e-38, which no sum notices.
