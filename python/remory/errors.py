@@ -21,6 +21,10 @@ class CheckpointError(RemoryError, ValueError):
     """A checkpoint folder is damaged or does not fit its own configuration."""
 
 
+class DamagedIndex(RemoryError, ValueError):
+    """A saved index is damaged, is no index, or is of a format version that this Remory does not read."""
+
+
 class EngineFailed(RemoryError):
     """The actor failed while it worked on a valid request."""
 
