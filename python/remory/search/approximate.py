@@ -65,7 +65,7 @@ class HnswGraph:
 
         Runs on the calling thread alone and lets others run meanwhile. Raises ImportError without FAISS.
         """
-        faiss = _faiss()
+        faiss = load_faiss()
         index = faiss.IndexHNSWFlat(dimension, _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = _BUILD_BREADTH
         threads = faiss.omp_get_max_threads()
@@ -92,7 +92,7 @@ class HnswGraph:
         return len(self) * (4 * self._index.d + 4 * 2 * _NEIGHBOURS + 24)
 
     def candidates(self, query: np.ndarray, count: int, allowed_ids: np.ndarray | None) -> np.ndarray:
-        faiss = _faiss()
+        faiss = load_faiss()
         settings: dict[str, Any] = {"efSearch": max(_LEAST_BREADTH, count)}
         if allowed_ids is not None:
             bits = np.packbits(np.isin(self._ids, allowed_ids, assume_unique=True), bitorder="little")
@@ -102,6 +102,6 @@ class HnswGraph:
         return self._ids[found[0][found[0] >= 0]]
 
 
-def _faiss() -> Any:
+def load_faiss() -> Any:
     """Imported when it is first needed: it is an extra, and loads a second BLAS."""
     return importlib.import_module("faiss")

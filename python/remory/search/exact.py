@@ -18,6 +18,7 @@ import torch
 from remory.errors import InvalidInput
 from remory.ops.cosine_topk import cosine_topk, score_error
 from remory.search.approximate import Graph, GraphUnusable, HnswGraph
+from remory.search.choice import EXACT, GRAPH_LEAST_ROWS, GRAPH_UNASKED_ROWS, HNSW, choose
 from remory.search.filters import Columns, Condition
 
 # Scores are compared after rounding, so that scaled copies of one vector tie although their last bits differ.
@@ -29,13 +30,12 @@ _FIRST_CAPACITY = 8
 _COLLECTION_BYTES = 5000
 # Slots of deleted and replaced rows are given back when there are this many and they are more than half.
 _LEAST_DEAD = 4096
-GRAPH_LEAST_ROWS = 10_000
-GRAPH_UNASKED_ROWS = 500_000
 _GRAPH_BATCH = 256
 _GRAPH_CANDIDATES = 200
 # A graph is made anew when more than this share of the live rows is not in it, or as many in it are dead.
 _GRAPH_STALE = 0.2
-_STRATEGIES = (None, "linear", "hnsw")
+# What callers write, and what it means: "linear" is the scoped memory's word for exact.
+_STRATEGIES = {None: None, "linear": EXACT, "hnsw": HNSW}
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,12 @@ class Hit:
 
 @dataclass(frozen=True)
 class Found:
-    """Hits, best first; how many vectors were scored; the strategy that was really used, "linear" or "hnsw"."""
+    """Hits, best first; how many vectors were scored; the strategy that was used, "linear" or "hnsw", and why."""
 
     hits: list[Hit]
     scanned: int
     strategy: str
+    reason: str = ""
 
 
 class Collection:
@@ -322,10 +323,11 @@ class View:
         of the vectors as they were given, in float64; `scanned` counts the vectors that were scored.
 
         `strategy` "linear" scores every row that matches. "hnsw" scores what the graph names, and every row that the
-        graph does not hold yet; it falls back to "linear" without a graph, with fewer than 10,000 matching rows, when
-        the graph names fewer than k of them, and when it cannot answer: then the collection forgets it. None chooses:
-        "linear" up to 500,000 rows, then "hnsw". A graph finds nearly all of the nearest where vectors lie in clusters,
-        as embeddings of text do; among vectors without structure it misses many, and only "linear" is sure.
+        graph does not hold yet; it falls back to "linear" without a graph, with fewer than 10,000 matching rows or
+        fewer than a twentieth of all, when the graph names fewer than k of them, and when it cannot answer: then the
+        collection forgets it. None chooses: "linear" up to 500,000 rows, then "hnsw". A graph finds nearly all of the
+        nearest where vectors lie in clusters, as embeddings of text do; among vectors without structure it misses
+        many, and only "linear" is sure.
 
         Raises InvalidInput for a query that is not finite, zero or of another shape, for k below 1, for an unknown
         strategy, and for a filter that is not JSON.
@@ -336,16 +338,21 @@ class View:
             raise InvalidInput(f"strategy is {strategy!r}, expected linear or hnsw")
         direction = self._direction(query)
         selected = self._select(filters)
-        approximate = strategy == "hnsw" or (strategy is None and self.live > GRAPH_UNASKED_ROWS)
-        if approximate and self.graph is not None and np.count_nonzero(selected) >= GRAPH_LEAST_ROWS:
+        matching = int(np.count_nonzero(selected))
+        choice = choose(self.live, matching, has_graph=self.graph is not None, asked=_STRATEGIES[strategy])
+        reason = choice.reason
+        if choice.strategy == HNSW and self.graph is not None:
             try:
-                found = self._search_graph(self.graph, direction, k, selected, filtered=bool(filters))
+                found = self._search_graph(self.graph, direction, k, selected, bool(filters), reason)
             except GraphUnusable:
                 self.forget(self.graph)
+                reason = "the graph could not answer"
             else:
                 if found is not None:
                     return found
-        return self._search_linear(direction, k, selected)
+                reason = f"the graph named fewer than {k} rows"
+        slots = self._reach(direction, k, selected)
+        return Found(self._best(direction, k, slots), matching, "linear", reason)
 
     def _direction(self, query: np.ndarray) -> np.ndarray:
         """The query as a unit vector [D] float64."""
@@ -363,12 +370,8 @@ class View:
             return self.alive
         return self.alive & self.slots.columns.match(filters, len(self.ids))
 
-    def _search_linear(self, direction: np.ndarray, k: int, selected: np.ndarray) -> Found:
-        slots = self._reach(direction, k, selected)
-        return Found(self._best(direction, k, slots), int(np.count_nonzero(selected)), "linear")
-
     def _search_graph(
-        self, graph: Graph, direction: np.ndarray, k: int, selected: np.ndarray, filtered: bool
+        self, graph: Graph, direction: np.ndarray, k: int, selected: np.ndarray, filtered: bool, reason: str
     ) -> Found | None:
         """None when the graph names fewer than k rows that are selected and unchanged, of as many that it holds."""
         held = selected & (self.sequences <= graph.sequence)
@@ -381,7 +384,7 @@ class View:
         outside = selected & ~held
         scanned = len(slots) + int(np.count_nonzero(outside))
         slots = np.concatenate([slots, self._reach(direction, k, outside)])
-        return Found(self._best(direction, k, slots), scanned, "hnsw")
+        return Found(self._best(direction, k, slots), scanned, "hnsw", reason)
 
     def unit_rows(self, slots: np.ndarray) -> Iterator[np.ndarray]:
         """The vectors of these slots as unit vectors [n, D] float32, in batches."""
