@@ -1,0 +1,1 @@
+"""The benchmark of the kernels: `python -m bench.kernels --help`."""
