@@ -15,7 +15,7 @@ SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check --qui
 EXTENSION_SOURCES := $(wildcard $(addprefix csrc/*,.cpp .h /*.cpp /*.h /*.cu /*.cuh))
 
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-sglang demo test test-sglang serve bench bench-service bench-text bench-memory bench-sglang check-linear fuzz lint clean
+.PHONY: help setup setup-sglang demo test test-asan test-sglang check-sass serve bench bench-service bench-text bench-memory bench-sglang check-linear fuzz lint clean
 
 help:
 	@echo "make demo    see a session being compacted and going on"
@@ -23,14 +23,16 @@ help:
 	@echo "make serve   serve the embedded model on http://127.0.0.1:8421"
 	@echo "make setup   make .venv, install the pinned dependencies, build the extension"
 	@echo "make setup-sglang   make .venv-sglang: SGLang for CPUs, for serve --backend sglang --sglang-python .venv-sglang/bin/python"
+	@echo "make test-asan   the CUDA kernels' tests with AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make test-sglang    run the tests that need it"
-	@echo "make bench   the ops beside plain torch, search beside numpy and torch, a compaction beside a plain prefill"
+	@echo "make bench   every kernel beside the best alternatives and the machine's limits, a compaction beside a plain prefill"
 	@echo "make bench-service   the scoped memory under load"
 	@echo "make bench-text      how well texts are found again and chats summed up, and notes under load"
 	@echo "make bench-memory    what each part of the memory network is worth, on the development set"
 	@echo "make bench-sglang    compactions and generation on SGLang beside the embedded engine"
 	@echo "make check-linear    100,000 operations of eight processes on each database: could they have happened in one order?"
 	@echo "make fuzz            20 minutes of generated requests"
+	@echo "make check-sass      compile the CUDA kernels and inspect what came out: needs nvcc, not a GPU"
 	@echo "make lint    ruff, mypy and clang-format"
 	@echo "make clean   remove what was built (.venv stays)"
 
@@ -40,6 +42,7 @@ $(VENV)/.interpreter:
 	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$($(PYTHON) -V). Remory needs 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) comes without venv. Install it (Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+	@$(PYTHON) -c 'import pathlib, sysconfig; exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' || { echo "$(PYTHON) comes without its headers. Install them (Debian and Ubuntu: apt install python3-dev)"; exit 1; }
 	@command -v $(CXX) >/dev/null || { echo "There is no C++ compiler ($(CXX)). Install one (Debian and Ubuntu: apt install g++), or name one: make CXX=clang++"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
@@ -79,17 +82,47 @@ demo: setup
 test: setup
 	@$(VENV)/bin/python -m pytest $(ARGS)
 
+# The emulation once more, instrumented. The sanitizer must be there before Python is, hence LD_PRELOAD, and so must the
+# library that throws exceptions, which it watches. What Python leaves behind at its end is not looked for.
+ASAN = $(shell $(CXX) -print-file-name=libasan.so)
+STDCXX = $(shell $(CXX) -print-file-name=libstdc++.so)
+SIMT_ASAN := build/simt-asan
+test-asan: setup
+	@test -e "$(ASAN)" || { echo "There is no libasan for $(CXX). Install it (Debian and Ubuntu: apt install libasan8; Fedora: dnf install libasan), or name g++: make CXX=g++"; exit 1; }
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -G Ninja -S . -B $(SIMT_ASAN) -DREMORY_SIMT=ON -DREMORY_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(VENV)/bin/python" >/dev/null
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build $(SIMT_ASAN) --target _simt
+	@REMORY_SIMT_LIBRARY="$(CURDIR)/$(SIMT_ASAN)/_simt.so" LD_PRELOAD="$(ASAN) $(STDCXX)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(VENV)/bin/python -m pytest tests/simt $(ARGS)
+
 # Its own tests, and then those of the native routes, which must not notice who runs the actor.
 test-sglang: setup setup-sglang
 	@$(VENV)/bin/python -m pytest tests/sglang $(ARGS)
 	@$(VENV)/bin/python -m pytest --backend sglang tests/service/api/test_native.py tests/service/api/test_generation.py
 
+# What the CUDA kernels become, read without a GPU; in a build folder and with tools of its own.
+CUDA_TOOLS := build/cuda-tools
+NVCC := $(or $(CUDACXX),nvcc)
+
+.PHONY: nvcc
+nvcc:
+	@command -v $(NVCC) >/dev/null || { echo "There is no $(NVCC). Install the CUDA toolkit, 12.8 or newer (no GPU is needed), and put its nvcc on PATH or name it: make check-sass CUDACXX=/usr/local/cuda/bin/nvcc"; exit 1; }
+
+$(CUDA_TOOLS)/.installed: $(VENV)/.requirements requirements/cuda.txt | nvcc
+	@$(PIP) install --no-deps --upgrade --target $(CUDA_TOOLS) -r requirements/cuda.txt
+	@touch $@
+
+check-sass: nvcc setup $(CUDA_TOOLS)/.installed
+	@echo "Compiling the CUDA kernels; the first time takes some minutes"
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" CUDACXX="$$(command -v $(NVCC))" cmake -G Ninja -S . -B build/sass --log-level=WARNING -DCMAKE_BUILD_TYPE=Release -DREMORY_CUDA=ON -DREMORY_CUTLASS="$(CURDIR)/$(CUDA_TOOLS)/cutlass_library/source" -DPython_EXECUTABLE="$(CURDIR)/$(VENV)/bin/python"
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/sass --target _C -- --quiet
+	@$(VENV)/bin/python -m pytest tests/cuda
+	@$(VENV)/bin/python -m tests.cuda.check_sass build/sass/_C.so --cuobjdump $(CUDA_TOOLS)/nvidia/cu13/bin/cuobjdump
+
 serve: setup
 	@$(VENV)/bin/remory serve $(ARGS)
 
 bench: setup
-	@$(VENV)/bin/python bench/ops.py
-	@$(VENV)/bin/python bench/search.py
+	@$(VENV)/bin/python -m bench.kernels $(ARGS)
 	@$(VENV)/bin/python bench/compaction.py
 
 bench-service: setup
@@ -121,4 +154,4 @@ lint: setup
 	@$(VENV)/bin/mypy python service
 
 clean:
-	rm -rf build dist python/remory/_C.so $(VENV)/.extension .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .schemathesis
+	rm -rf build dist python/remory/_C.so python/remory/_index.so $(VENV)/.extension .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .schemathesis
