@@ -12,7 +12,7 @@ def fit_exponent(seconds_by_size: Mapping[int, float]) -> tuple[float, float] | 
     """(p, c) of the least-squares line through the points in log-log.
 
     Small sizes measure what a call costs, not how it grows: only points that took over four times the fastest are
-    used, and the largest point always; None when fewer than two are left.
+    used; None when fewer than two are left.
     """
     fastest = min(seconds_by_size.values(), default=0.0)
     points = [(n, s) for n, s in sorted(seconds_by_size.items()) if s > _BEYOND_OVERHEAD * fastest]

@@ -55,9 +55,11 @@ def _bars(
         axes.text(value, place, f" {value:.{0 if line == 100 else 2}f} {note}", va="center", fontsize=7)
     axes.axvline(line, color="0.3", linewidth=1)
     axes.invert_yaxis()
-    axes.margins(x=0.15, y=0.01)
+    axes.set_xlim(0, 1.3 * max(*values, line))
+    axes.margins(y=0.01)
     axes.set_xlabel(label)
-    axes.legend(handles=[Patch(color=colour, label=dtype) for dtype, colour in _COLOURS.items()], loc="lower right")
+    drawn = dict.fromkeys(figure.dtype for figure in figures)
+    axes.legend(handles=[Patch(color=_COLOURS[dtype], label=dtype) for dtype in drawn], loc="lower right")
     return picture
 
 
@@ -69,13 +71,10 @@ def _growth(series: str, figures: Sequence[Figure]) -> Any:
     for name, points in growth_of(series, figures).items():
         fit = fit_exponent(points)
         label = name if fit is None else f"{name}: size^{fit[0]:.2f}"
-        (drawn,) = axes.plot(list(points), list(points.values()), marker="o", linewidth=1.2, label=label)
-        if fit is not None:
-            ends = [min(points), max(points)]
-            axes.plot(ends, [fit[1] * n ** fit[0] for n in ends], "--", linewidth=0.7, color=drawn.get_color())
+        axes.plot(list(points), list(points.values()), marker="o", linewidth=1.2, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel({"search": "vectors", "encode": "tokens"}[series])
+    axes.set_xlabel({"search": "vectors of 64 dimensions", "encode": "tokens"}[series])
     axes.set_ylabel("seconds")
     axes.grid(alpha=0.3)
     axes.legend()
