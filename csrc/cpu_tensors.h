@@ -40,11 +40,10 @@ inline Heads heads(const Tensor& tensor) {
   return {tensor.mutable_data_ptr(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
-// Runs kernel(begin, end) over `rows` rows of `width` elements on torch's threads; about 32k elements are worth one.
+// Runs kernel(begin, end) over `rows` rows of `width` elements on torch's threads; so many elements are worth one.
 template <class Kernel>
-void for_rows(int64_t rows, int64_t width, const Kernel& kernel) {
-  constexpr int64_t kElementsPerTask = 32768;
-  torch::stable::parallel_for(0, rows, std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, width)), kernel);
+void for_rows(int64_t rows, int64_t width, const Kernel& kernel, int64_t elements_per_task = 32768) {
+  torch::stable::parallel_for(0, rows, std::max<int64_t>(1, elements_per_task / std::max<int64_t>(1, width)), kernel);
 }
 
 }  // namespace remory::cpu

@@ -108,6 +108,7 @@ Tensor encode_cpu(const Tensor& features, const Tensor& lengths, const std::opti
 std::tuple<Tensor, Tensor> cosine_topk_cpu(const Tensor& queries, const Tensor& vectors, int64_t k,
                                            const std::optional<Tensor>& mask) {
   constexpr int64_t kMostK = 1000;
+  constexpr int64_t kProductsPerTask = 1 << 18;
   Arguments arguments("cosine_topk");
   check_cosine_topk(arguments, queries, vectors, k, kMostK, mask);
   const int64_t count = arguments["Q"], width = arguments["D"], rows = arguments["N"];
@@ -122,7 +123,7 @@ std::tuple<Tensor, Tensor> cosine_topk_cpu(const Tensor& queries, const Tensor& 
     const int64_t some = std::min(count - first, cpu::Topk::kMostQueries);
     const cpu::ConstMatrix chosen = cpu::const_matrix(narrow(queries, first, some, 0));
     cpu::Topk topk(chosen, some, cpu::const_matrix(vectors), width, row_mask, k);
-    cpu::for_rows(rows, width * some, [&](int64_t begin, int64_t end) { topk.scan(begin, end); });
+    cpu::for_rows(rows, width * some, [&](int64_t begin, int64_t end) { topk.scan(begin, end); }, kProductsPerTask);
     cpu::for_rows(some, k * width, [&](int64_t begin, int64_t end) {
       for (int64_t q = begin; q < end; ++q) {
         const int64_t place = (first + q) * k;

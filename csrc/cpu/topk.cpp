@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kListed = 1024;  // rows that are picked from the mask at a time
 constexpr int64_t kAhead = 4;      // rows between the one that is scored and the one that is fetched, for few queries
+constexpr int64_t kOpenShare = 8;  // a tile is scored exactly if one in so many pairs is open
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
@@ -77,7 +78,7 @@ class Topk::Scan {
       for (int64_t first = 0; first < count; first += Tile::kRows) {
         const void* const* listed = vectors + first;
         topk_.kernels_.score(topk_.directions_, topk_.vectors_.type, listed, listed + ahead, scratch_.data(), tile_);
-        if (!select(rows_ + first, std::min(Tile::kRows, count - first))) return false;
+        if (!select(rows_ + first, listed, std::min(Tile::kRows, count - first))) return false;
       }
     }
     return true;
@@ -86,47 +87,50 @@ class Topk::Scan {
   std::vector<Candidates>& candidates() { return candidates_; }
 
  private:
-  bool select(const int64_t* rows, int64_t count) {
+  bool select(const int64_t* rows, const void* const* vectors, int64_t count) {
+    bool exactly = crowded_ && !float32_decides();
     for (int64_t r = 0; r < count; ++r) {
       const float square = tile_.squares[r];
       // A NaN is neither within nor without.
-      if (!(square > topk_.norms_.smallest && square < topk_.norms_.largest) && !take_extreme(rows[r], r)) return false;
+      if (square > topk_.norms_.smallest && square < topk_.norms_.largest) continue;
+      if (!topk_.has_direction(rows[r])) {
+        topk_.refuse(rows[r]);
+        return false;
+      }
+      exactly = true;
     }
+    if (exactly) topk_.kernels_.score_tile_exactly(topk_.directions_, topk_.vectors_.type, vectors, tile_);
+    const float error = exactly ? 0 : topk_.error_;
     // Nearly always nothing is near a floor: then this is all that there is to do.
     int hits = 0;
     for (int64_t q = 0; q < columns_; ++q) {
-      hits |= tile_.best[static_cast<size_t>(q)] + topk_.error_ >= floors_[static_cast<size_t>(q)];
+      hits |= tile_.best[static_cast<size_t>(q)] + error > floors_[static_cast<size_t>(q)];
     }
     if (!hits) return true;
     for (int64_t q = 0; q < topk_.directions_.count; ++q) {
-      if (tile_.best[static_cast<size_t>(q)] + topk_.error_ >= floors_[static_cast<size_t>(q)]) offer(q, rows, count);
+      if (tile_.best[static_cast<size_t>(q)] + error > floors_[static_cast<size_t>(q)]) offer(q, rows, count, error);
     }
     return true;
   }
 
-  // A vector whose norm float32 cannot square takes part with its true scores; False if it has no direction.
-  bool take_extreme(int64_t row, int64_t in_tile) {
-    if (!topk_.has_direction(row)) {
-      topk_.refuse(row);
-      return false;
+  // Whether a tile's scores leave so few pairs of a query and a row open that these are better scored one by one.
+  bool float32_decides() const {
+    int64_t open = 0;
+    for (int64_t r = 0; r < Tile::kRows; ++r) {
+      const float* scores = tile_.scores.data() + r * columns_;
+      int32_t near = 0;
+      for (int64_t q = 0; q < columns_; ++q) near += scores[q] + topk_.error_ > floors_[static_cast<size_t>(q)];
+      open += near;
     }
-    for (int64_t q = 0; q < topk_.directions_.count; ++q) {
-      tile_.scores[static_cast<size_t>(in_tile * columns_ + q)] = std::numeric_limits<float>::quiet_NaN();
-      if (!topk_.directions_.valid[static_cast<size_t>(q)]) continue;
-      const float score = topk_.score_exactly(q, row);
-      candidates_[static_cast<size_t>(q)].offer(score, score, row);
-      settle(q);
-    }
-    return true;
+    return open * kOpenShare < Tile::kRows * topk_.directions_.count;
   }
 
-  void offer(int64_t query, const int64_t* rows, int64_t count) {
+  // Rows come in ascending order, so that one that only equals the floor loses to k others.
+  void offer(int64_t query, const int64_t* rows, int64_t count, float error) {
     Candidates& candidates = candidates_[static_cast<size_t>(query)];
     for (int64_t r = 0; r < count; ++r) {
       const float score = tile_.scores[static_cast<size_t>(r * columns_ + query)];
-      if (score + topk_.error_ >= candidates.floor()) {
-        candidates.offer(score - topk_.error_, score + topk_.error_, rows[r]);
-      }
+      if (score + error > candidates.floor()) candidates.offer(score - error, score + error, rows[r]);
     }
     settle(query);
   }
@@ -134,6 +138,7 @@ class Topk::Scan {
   void settle(int64_t query) {
     Candidates& candidates = candidates_[static_cast<size_t>(query)];
     if (candidates.crowded()) {
+      crowded_ = true;
       candidates.settle([&](int64_t row) { return topk_.score_exactly(query, row); });
     }
     floors_[static_cast<size_t>(query)] = candidates.floor();
@@ -145,6 +150,7 @@ class Topk::Scan {
   std::vector<float> floors_;  // of the candidates; nothing reaches that of a query without a direction
   Aligned<float> scratch_;
   Tile tile_;
+  bool crowded_ = false;  // once float32 could not tell rows apart
   int64_t rows_[kListed];
 };
 

@@ -279,61 +279,144 @@ REMORY_INLINE void score(const Directions& directions, ElementType type, const v
   });
 }
 
+// Products that are summed in float64, each sum in the same order wherever a row lies and whatever is summed beside it:
+// equal vectors must have equal scores.
 template <int Lanes>
-REMORY_INLINE float score_exactly(const double* direction, ElementType type, const void* row, int64_t width) {
+class ExactSums {
+ public:
   using S = Simd<Lanes>;
   using Doubles = typename S::Doubles;
-  constexpr int64_t kParts = 4;  // a sum waits for the one before: several go side by side
-  Doubles dots[kParts] = {}, squares[kParts] = {};
-  dispatch_all(type, [&](auto element) __attribute__((always_inline)) {
-    const auto* elements = static_cast<const decltype(element)*>(row);
-    const auto add = [&](typename S::Floats few, int64_t d, int64_t part) __attribute__((always_inline)) {
-      const Doubles values = S::to_doubles(few);
-      dots[part] += values * *reinterpret_cast<const Doubles*>(direction + d);
-      squares[part] += values * values;
-    };
-    int64_t d = 0;
-    for (; d + kParts * Lanes <= width; d += kParts * Lanes) {
-      for (int64_t part = 0; part < kParts; ++part) add(S::read(elements + d + part * Lanes), d + part * Lanes, part);
+
+  REMORY_INLINE void add(Doubles left, Doubles right, int64_t part) { parts_[part] += left * right; }
+  REMORY_INLINE double total() const { return sum<Lanes>(parts_[0] + parts_[1] + (parts_[2] + parts_[3])); }
+
+ private:
+  Doubles parts_[4] = {};  // a sum waits for the one before: several go side by side
+};
+
+// body(values, d, part) for all elements of a row, Lanes of them at a time as float64.
+template <int Lanes, class T, class Body>
+REMORY_INLINE void for_doubles(const T* elements, int64_t width, const Body& body) {
+  using S = Simd<Lanes>;
+  constexpr int64_t kParts = 4;
+  int64_t d = 0;
+  for (; d + kParts * Lanes <= width; d += kParts * Lanes) {
+    for (int64_t part = 0; part < kParts; ++part) {
+      body(S::to_doubles(S::read(elements + d + part * Lanes)), d + part * Lanes, part);
     }
-    for (; d + Lanes <= width; d += Lanes) add(S::read(elements + d), d, 0);
-    if (d < width) add(S::read_some(elements + d, width - d), d, 1);
-  });
-  const Doubles dot = dots[0] + dots[1] + (dots[2] + dots[3]);
-  const Doubles square = squares[0] + squares[1] + (squares[2] + squares[3]);
-  const double cosine = sum<Lanes>(dot) / std::sqrt(sum<Lanes>(square));
-  return static_cast<float>(std::min(std::max(cosine, -1.0), 1.0));
+  }
+  for (; d + Lanes <= width; d += Lanes) body(S::to_doubles(S::read(elements + d)), d, 0);
+  if (d < width) body(S::to_doubles(S::read_some(elements + d, width - d)), d, 1);
 }
 
-#define REMORY_DEFINE_LEVEL(name, target, lanes, rows, groups)                                                   \
-  target void score_##name(const Directions& directions, ElementType type, const void* const* vectors,           \
-                           const void* const* ahead, float* scratch, Tile& tile) {                               \
-    score<lanes, rows, groups>(directions, type, vectors, ahead, scratch, tile);                                 \
-  }                                                                                                              \
-  target float score_exactly_##name(const double* direction, ElementType type, const void* row, int64_t width) { \
-    return score_exactly<lanes / 2>(direction, type, row, width);                                                \
-  }
+template <int Lanes>
+REMORY_INLINE typename Simd<Lanes>::Doubles doubles_at(const double* data) {
+  return *reinterpret_cast<const typename Simd<Lanes>::Doubles*>(data);
+}
 
-REMORY_DEFINE_LEVEL(baseline, , 4, 2, 1)
+REMORY_INLINE float cosine(double dot, double norm) {
+  return static_cast<float>(std::min(std::max(dot / norm, -1.0), 1.0));
+}
+
+template <int Lanes>
+REMORY_INLINE float score_exactly(const double* direction, ElementType type, const void* row, int64_t width) {
+  using Doubles = typename Simd<Lanes>::Doubles;
+  ExactSums<Lanes> dot, square;
+  dispatch_all(type, [&](auto element) __attribute__((always_inline)) {
+    const auto* elements = static_cast<const decltype(element)*>(row);
+    for_doubles<Lanes>(elements, width, [&](Doubles values, int64_t d, int64_t part) __attribute__((always_inline)) {
+      dot.add(values, doubles_at<Lanes>(direction + d), part);
+      square.add(values, values, part);
+    });
+  });
+  return cosine(dot.total(), std::sqrt(square.total()));
+}
+
+// `Queries` queries with all rows of a tile: they stay in the nearest cache.
+template <int Lanes, int Queries, class T>
+REMORY_INLINE void score_some_exactly(const Directions& directions, int64_t first, const void* const* rows,
+                                      const double* norms, Tile& tile) {
+  using Doubles = typename Simd<Lanes>::Doubles;
+  const int64_t stride = directions.groups() * kGroup;
+  const double* direction = directions.exact_row(first);
+  double totals[Queries][Tile::kRows];
+  for (int64_t r = 0; r < Tile::kRows; ++r) {
+    ExactSums<Lanes> dots[Queries];
+    const auto add = [&](Doubles values, int64_t d, int64_t part) __attribute__((always_inline)) {
+      for (int q = 0; q < Queries; ++q) {
+        dots[q].add(values, doubles_at<Lanes>(direction + q * directions.depth + d), part);
+      }
+    };
+    for_doubles<Lanes>(static_cast<const T*>(rows[r]), directions.width, add);
+    for (int q = 0; q < Queries; ++q) totals[q][r] = dots[q].total();
+  }
+  for (int q = 0; q < Queries; ++q) {
+    float scores[Tile::kRows], best = -std::numeric_limits<float>::infinity();
+    for (int64_t r = 0; r < Tile::kRows; ++r) scores[r] = cosine(totals[q][r], norms[r]);
+    for (int64_t r = 0; r < Tile::kRows; ++r) {
+      tile.scores[static_cast<size_t>(r * stride + first + q)] = scores[r];
+      best = scores[r] > best ? scores[r] : best;
+    }
+    tile.best[static_cast<size_t>(first + q)] = best;
+  }
+}
+
+template <int Lanes, int Queries>
+REMORY_INLINE void score_tile_exactly(const Directions& directions, ElementType type, const void* const* rows,
+                                      Tile& tile) {
+  using Doubles = typename Simd<Lanes>::Doubles;
+  dispatch_all(type, [&](auto element) __attribute__((always_inline)) {
+    using T = decltype(element);
+    double norms[Tile::kRows];
+    for (int64_t r = 0; r < Tile::kRows; ++r) {
+      ExactSums<Lanes> square;
+      const auto add = [&](Doubles values, int64_t, int64_t part)
+                           __attribute__((always_inline)) { square.add(values, values, part); };
+      for_doubles<Lanes>(static_cast<const T*>(rows[r]), directions.width, add);
+      norms[r] = std::sqrt(square.total());
+    }
+    int64_t q = 0;
+    for (; q + Queries <= directions.count; q += Queries) {
+      score_some_exactly<Lanes, Queries, T>(directions, q, rows, norms, tile);
+    }
+    for (; q < directions.count; ++q) score_some_exactly<Lanes, 1, T>(directions, q, rows, norms, tile);
+  });
+}
+
+#define REMORY_DEFINE_LEVEL(name, target, lanes, rows, groups, queries)                                             \
+  target void score_##name(const Directions& directions, ElementType type, const void* const* vectors,              \
+                           const void* const* ahead, float* scratch, Tile& tile) {                                  \
+    score<lanes, rows, groups>(directions, type, vectors, ahead, scratch, tile);                                    \
+  }                                                                                                                 \
+  target float score_exactly_##name(const double* direction, ElementType type, const void* row, int64_t width) {    \
+    return score_exactly<lanes / 2>(direction, type, row, width);                                                   \
+  }                                                                                                                 \
+  target void score_tile_exactly_##name(const Directions& directions, ElementType type, const void* const* vectors, \
+                                        Tile& tile) {                                                               \
+    score_tile_exactly<lanes / 2, queries>(directions, type, vectors, tile);                                        \
+  }                                                                                                                 \
+  constexpr TopkKernels k_##name{score_##name, score_exactly_##name, score_tile_exactly_##name};
+
+REMORY_DEFINE_LEVEL(baseline, , 4, 2, 1, 2)
 #ifdef REMORY_LEVELS
-REMORY_DEFINE_LEVEL(v3, REMORY_V3, 8, 6, 1)
-REMORY_DEFINE_LEVEL(v4, REMORY_V4, 16, 12, 2)
+REMORY_DEFINE_LEVEL(v3, REMORY_V3, 8, 6, 1, 3)
+REMORY_DEFINE_LEVEL(v4, REMORY_V4, 16, 12, 2, 4)
 #endif
 
-TopkKernels choose() {
+const TopkKernels& choose() {
   const char* asked = std::getenv("REMORY_CPU");
   const std::string_view level = asked ? asked : "v4";
 #ifdef REMORY_LEVELS
-  if (level == "v4" && __builtin_cpu_supports("x86-64-v4")) return {score_v4, score_exactly_v4};
-  if (level != "baseline" && __builtin_cpu_supports("x86-64-v3")) return {score_v3, score_exactly_v3};
+  if (level == "v4" && __builtin_cpu_supports("x86-64-v4")) return k_v4;
+  if (level != "baseline" && __builtin_cpu_supports("x86-64-v3")) return k_v3;
 #endif
-  return {score_baseline, score_exactly_baseline};
+  return k_baseline;
 }
 
 }  // namespace
 
 const TopkKernels& TopkKernels::get() {
-  static const TopkKernels kernels = choose();
+  static const TopkKernels& kernels = choose();
   return kernels;
 }
 

@@ -83,6 +83,9 @@ class TopkKernels {
 
   // The float32 nearest to the cosine of a finite vector other than zero: summed alike wherever the vector lies.
   float (*score_exactly)(const double* direction, ElementType type, const void* row, int64_t width);
+
+  // The same, bit for bit, of all rows of a tile with all queries: several times as fast as one by one.
+  void (*score_tile_exactly)(const Directions& directions, ElementType type, const void* const* rows, Tile& tile);
 };
 
 }  // namespace remory::cpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -13,7 +14,7 @@ from remory.errors import InvalidInput
 from remory.ops.library import ops, use_plain
 
 # The kernels' candidates are few beside the vectors; above, they are not.
-_KERNEL_MOST_K = 1000
+_KERNEL_MOST_K = {"cpu": 1000, "cuda": 1024}
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _CHUNK_QUERIES = 64
 # Elements of the vectors that are handled at a time. What is cast should stay in the cache; what is not goes in long
@@ -42,7 +43,7 @@ def cosine_topk(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None = 
     can look: then such a row shows as a NaN in scores[q, 0] for every q, with the lowest such vector in ids[q, 0], or
     -1 where it is the query.
     """
-    if k > _KERNEL_MOST_K or use_plain(queries, vectors):
+    if k > _KERNEL_MOST_K.get(queries.device.type, 0) or use_plain(queries, vectors):
         return cosine_topk_plain(queries, vectors, k, mask)
     scores, ids = ops.cosine_topk(queries, vectors, k, mask)
     if not (scores.is_cuda and torch.cuda.is_current_stream_capturing()):
@@ -166,8 +167,7 @@ def _directions(queries: Tensor) -> Tensor:
 
 def _refuse_reported(queries: Tensor, vectors: Tensor, scores: Tensor, ids: Tensor) -> None:
     """Raise for what a kernel has met: it reports a row without a direction by a NaN."""
-    reported = scores[:, 0].isnan()
-    if reported.any():
+    if math.isnan(scores.sum()):  # a few operations cost as much as a small search: this is one
         _require_directions(queries, torch.arange(len(queries), device=queries.device), "queries")
         row = ids[0, :1]
         _require_directions(vectors[row], row, "vectors")
