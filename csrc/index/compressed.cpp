@@ -21,34 +21,40 @@ REMORY_INLINE double nearest(double value) {
   return (value + shift) - shift;
 }
 
-REMORY_INLINE double clamped(double value) { return std::min(std::max(value, -kLargestCode), kLargestCode); }
-
 float rounded_up(double value) {
   return std::nextafter(static_cast<float>(value), std::numeric_limits<float>::infinity());
 }
 
-REMORY_INLINE double largest_magnitude(const double* values, int64_t width) {
-  double largest = 0;
+template <class Element>
+REMORY_INLINE Element largest_magnitude(const Element* values, int64_t width) {
+  Element largest = 0;
 #pragma omp simd reduction(max : largest)
   for (int64_t d = 0; d < width; ++d) {
-    const double magnitude = std::fabs(values[d]);
+    const Element magnitude = std::fabs(values[d]);
     largest = largest < magnitude ? magnitude : largest;
   }
   return largest;
 }
 
-// values = scale * codes + what is left in `values`. Returns the length of what is left.
-REMORY_INLINE double encode(double* values, int64_t width, double scale, int8_t* codes) {
+// value(d) = scale * codes[d] + a residual, for values of at most kLargestCode * scale. Returns the residual's length.
+template <class Value>
+REMORY_INLINE double encode(const Value& value, int64_t width, double scale, int32_t* codes) {
   const double inverse = 1 / scale;
   double squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (int64_t d = 0; d < width; ++d) {
-    const double code = clamped(nearest(values[d] * inverse));
-    values[d] -= scale * code;
-    squares += values[d] * values[d];
-    codes[d] = static_cast<int8_t>(static_cast<int32_t>(code));
+    const double code = nearest(value(d) * inverse), residual = value(d) - scale * code;
+    squares += residual * residual;
+    codes[d] = static_cast<int32_t>(code);
   }
   return std::sqrt(squares);
+}
+
+// Codes are found as wide as float64 has them, and narrowed after: compilers make neither step fast together with the
+// other.
+REMORY_INLINE void narrow(const int32_t* codes, int64_t width, int8_t* narrowed) {
+#pragma omp simd
+  for (int64_t d = 0; d < width; ++d) narrowed[d] = static_cast<int8_t>(codes[d]);
 }
 
 Multiply best_instructions() {
@@ -81,15 +87,15 @@ constexpr Named kInstructions[] = {
 
 REMORY_CLONES
 void compress(const float* rows, const double* norms, int64_t width, uint8_t* codes, float* scales, float* errors) {
-  std::vector<double> unit(width);
+  std::vector<int32_t> wide(width);
   std::vector<int8_t> row_codes(quads(width) * kQuad);
   for (int64_t lane = 0; lane < kGroup; ++lane) {
     const float* row = rows + lane * width;
     const double inverse = 1 / norms[lane];
-#pragma omp simd
-    for (int64_t d = 0; d < width; ++d) unit[d] = row[d] * inverse;
-    scales[lane] = rounded_up(largest_magnitude(unit.data(), width) / kLargestCode);
-    errors[lane] = rounded_up(encode(unit.data(), width, scales[lane], row_codes.data()));
+    const auto unit = [=](int64_t d) __attribute__((always_inline)) { return row[d] * inverse; };
+    scales[lane] = rounded_up(largest_magnitude(row, width) * inverse / kLargestCode);
+    errors[lane] = rounded_up(encode(unit, width, scales[lane], wide.data()));
+    narrow(wide.data(), width, row_codes.data());
     for (int64_t quad = 0; quad < quads(width); ++quad) {
       uint32_t four;
       std::memcpy(&four, row_codes.data() + quad * kQuad, sizeof(four));
@@ -102,14 +108,18 @@ void compress(const float* rows, const double* norms, int64_t width, uint8_t* co
 CompressedQueries::CompressedQueries(const double* directions, int64_t count, int64_t width)
     : width_(width), parts_(2 * count * quads(width) * kQuad), constants_(count) {
   const int64_t stride = quads(width) * kQuad;
-  std::vector<double> rest(width);
+  std::vector<int32_t> wide(width);
   for (int64_t q = 0; q < count; ++q) {
-    rest.assign(directions + q * width, directions + (q + 1) * width);
+    const double* direction = directions + q * width;
     int8_t* high = parts_.data() + 2 * q * stride;
     int8_t* low = high + stride;
-    const float unit = rounded_up(largest_magnitude(rest.data(), width) / (kLargestCode * kPartRatio));
-    const double high_rest = encode(rest.data(), width, unit * kPartRatio, high);
-    const double low_rest = encode(rest.data(), width, unit, low);
+    const float unit = rounded_up(largest_magnitude(direction, width) / (kLargestCode * kPartRatio));
+    const double high_unit = unit * kPartRatio;
+    const auto rest = [=](int64_t d) { return direction[d] - high_unit * high[d]; };
+    const double high_rest = encode([=](int64_t d) { return direction[d]; }, width, high_unit, wide.data());
+    narrow(wide.data(), width, high);
+    const double low_rest = encode(rest, width, unit, wide.data());
+    narrow(wide.data(), width, low);
 
     // |t 254 h| <= 1 + high_rest, and |t l| <= high_rest + low_rest. The estimate is rounded six times at most.
     const double lengths = 1 + 2 * high_rest + low_rest;

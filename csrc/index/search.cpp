@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "../cpu/candidates.h"
+#include "../cpu/topk_kernels.h"
 #include "exact.h"
 #include "flat_index.h"
 #include "workers.h"
@@ -14,12 +15,19 @@ namespace {
 
 using cpu::Candidate;
 using cpu::Candidates;
+using cpu::Tile;
+using cpu::TopkKernels;
 
 constexpr int64_t kQueries = 32;  // at a time
-constexpr int64_t kQueriesOfRow = 4;
-constexpr int64_t kTile = 4;  // groups that are multiplied at once
-// In a group where fewer rows take part, their float32 elements are less to read than the codes of all sixteen.
-constexpr int kFew = 4;
+constexpr int64_t kTile = 4;      // groups that are multiplied at once
+// In a group where fewer rows take part, their float32 elements are less to read than the codes of all sixteen; for
+// many queries, less to multiply.
+constexpr int kFew = 4, kFewForMany = 12;
+constexpr int64_t kManyQueries = 16;
+// A tile with fewer rows is mostly waste.
+constexpr int64_t kLeastOfTile = 4;
+// Rows between the one that is scored and the one that is fetched, for few queries.
+constexpr int64_t kAhead = 4;
 constexpr int64_t kPieceElements = int64_t{1} << 18;
 // A thread is worth its start from about this many products on.
 constexpr int64_t kElementsPerThread = int64_t{1} << 22;
@@ -46,16 +54,23 @@ std::vector<Piece> pieces_of(const State& state, int64_t width) {
   return pieces;
 }
 
-// Some queries of a search and their unit vectors [count, width] float64.
+// Some queries [count, width] of a search and their unit vectors in float64.
 struct Queries {
-  Queries(const double* directions, int64_t count, int64_t width)
-      : directions(directions), count(count), width(width), compressed(directions, count, width) {}
+  Queries(const float* queries, const double* directions, int64_t count, int64_t width)
+      : directions(directions),
+        count(count),
+        width(width),
+        compressed(directions, count, width),
+        rounded({queries, cpu::ElementType::float32, width}, count, width),
+        error(cpu::score_error(rounded) + kScoreRounding) {}
 
   const double* direction(int64_t query) const { return directions + query * width; }
 
   const double* directions;
   int64_t count, width;
   CompressedQueries compressed;
+  cpu::Directions rounded;
+  float error;  // of float32 scores
 };
 
 // The first pass, on one thread.
@@ -66,32 +81,36 @@ class Scan {
         queries_(queries),
         mask_(mask),
         best_(queries.count, Candidates(k)),
-        products_(kTile * 2 * queries.count * kGroup) {}
+        products_(kTile * 2 * queries.count * kGroup),
+        columns_(queries.rounded.groups() * cpu::Directions::kGroup),
+        scratch_(kernels_.scratch(queries.rounded)) {
+    tile_.scores.resize(Tile::kRows * columns_);
+    tile_.best.resize(columns_);
+  }
 
   std::vector<Candidates>& best() { return best_; }
 
   void scan(const Piece& piece) {
     const Segment& segment = *(*state_.segments)[piece.segment];
     const int64_t groups = (piece.end - piece.begin + kGroup - 1) / kGroup;
+    const int few = queries_.count < kManyQueries ? kFew : kFewForMany;
     taking_.resize(groups);
     compressed_.resize(groups);
+    rows_.clear();
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t first = piece.begin + g * kGroup;
       taking_[g] = rows_taking(segment, first, piece.end);
-      compressed_[g] = segment.compressed && first + kGroup <= piece.end && __builtin_popcount(taking_[g]) >= kFew;
-      if (!compressed_[g] && mask_.bytes != nullptr) prefetch(segment, first, taking_[g]);
+      compressed_[g] = segment.compressed && first + kGroup <= piece.end && __builtin_popcount(taking_[g]) >= few;
+      if (compressed_[g]) continue;
+      for (uint32_t rest = taking_[g]; rest != 0; rest &= rest - 1) rows_.push_back(first + __builtin_ctz(rest));
     }
     for (int64_t g = 0; g < groups;) {
-      const int64_t first = piece.begin + g * kGroup;
       int64_t end = g;
       while (end < groups && end - g < kTile && compressed_[end]) ++end;
-      if (end > g) {
-        scan_compressed(segment, piece.segment, first, end - g, &taking_[g]);
-        g = end;
-      } else {
-        scan_rows(segment, piece.segment, first, taking_[g++]);
-      }
+      if (end > g) scan_compressed(segment, piece.segment, piece.begin + g * kGroup, end - g, &taking_[g]);
+      g = std::max(end, g + 1);
     }
+    if (!rows_.empty()) scan_rows(segment, piece.segment);
   }
 
  private:
@@ -115,16 +134,6 @@ class Scan {
     return taking;
   }
 
-  // Rows here and there are not foreseen by the processor.
-  static void prefetch(const Segment& segment, int64_t first, uint32_t taking) {
-    constexpr int64_t kLine = 64, kMostBytes = 2048;
-    for (; taking != 0; taking &= taking - 1) {
-      const auto* row = reinterpret_cast<const char*>(segment.row(first + __builtin_ctz(taking)));
-      const int64_t bytes = std::min<int64_t>(segment.width * sizeof(float), kMostBytes);
-      for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
-    }
-  }
-
   void scan_compressed(const Segment& segment, size_t number, int64_t first, int64_t groups, const uint32_t* taking) {
     queries_.compressed.multiply(segment.group_codes(first / kGroup), groups, products_.data());
     float lower[kGroup], upper[kGroup];
@@ -141,19 +150,46 @@ class Scan {
     }
   }
 
-  // Some queries at a time, which stay in the nearest cache together with the group's rows.
-  void scan_rows(const Segment& segment, size_t number, int64_t first, uint32_t taking) {
-    double products[kQueriesOfRow];
-    for (int64_t q = 0; q < queries_.count; q += kQueriesOfRow) {
-      const int64_t count = std::min(kQueriesOfRow, queries_.count - q);
-      for (uint32_t rest = taking; rest != 0; rest &= rest - 1) {
-        const int64_t row = first + __builtin_ctz(rest);
-        dots(segment.row(row), queries_.direction(q), count, queries_.width, products);
-        for (int64_t i = 0; i < count; ++i) {
-          const auto score = static_cast<float>(products[i] / segment.norms[row]);
-          best_[q + i].offer(score - kScoreRounding, score + kScoreRounding, name_of(number, row));
-        }
+  void scan_rows(const Segment& segment, size_t number) {
+    const auto count = static_cast<int64_t>(rows_.size());
+    const int64_t ahead = queries_.count <= cpu::Directions::kFew ? kAhead : Tile::kRows;
+    // The last one again fills up the last tile, and is all that there is to fetch beyond.
+    vectors_.assign(count + 2 * Tile::kRows + kAhead, segment.row(rows_.back()));
+    for (int64_t i = 0; i < count; ++i) vectors_[i] = segment.row(rows_[i]);
+    int64_t first = 0;
+    for (; first + kLeastOfTile <= count; first += Tile::kRows) {
+      const void* const* tile = vectors_.data() + first;
+      kernels_.score(queries_.rounded, cpu::ElementType::float32, tile, tile + ahead, scratch_.data(), tile_);
+      select(segment, number, &rows_[first], std::min(Tile::kRows, count - first));
+    }
+    for (; first < count; ++first) offer_exactly(segment, number, rows_[first]);
+  }
+
+  // Offers a tile's rows to the queries.
+  void select(const Segment& segment, size_t number, const int64_t* rows, int64_t count) {
+    for (int64_t r = 0; r < count; ++r) {
+      const float square = tile_.squares[r];
+      // Float32 cannot square the norm, or not even tell it: a NaN is neither within nor without.
+      if (square > norms_.smallest && square < norms_.largest) continue;
+      offer_exactly(segment, number, rows[r]);
+      std::fill_n(&tile_.scores[r * columns_], columns_, std::numeric_limits<float>::quiet_NaN());
+    }
+    for (int64_t q = 0; q < queries_.count; ++q) {
+      if (!(tile_.best[q] + queries_.error >= best_[q].floor())) continue;
+      for (int64_t r = 0; r < count; ++r) {
+        const float score = tile_.scores[r * columns_ + q];
+        if (score + queries_.error < best_[q].floor() || std::isnan(score)) continue;
+        best_[q].offer(score - queries_.error, score + queries_.error, name_of(number, rows[r]));
       }
+    }
+  }
+
+  void offer_exactly(const Segment& segment, size_t number, int64_t row) {
+    products_of_row_.resize(queries_.count);
+    dots(segment.row(row), queries_.directions, queries_.count, queries_.width, products_of_row_.data());
+    for (int64_t q = 0; q < queries_.count; ++q) {
+      const auto score = static_cast<float>(products_of_row_[q] / segment.norms[row]);
+      best_[q].offer(score - kScoreRounding, score + kScoreRounding, name_of(number, row));
     }
   }
 
@@ -164,6 +200,14 @@ class Scan {
   std::vector<int32_t> products_;
   std::vector<uint32_t> taking_;     // of a piece, by group
   std::vector<uint8_t> compressed_;  // whether its codes are read
+  std::vector<int64_t> rows_;        // of a piece, those whose elements are read
+  std::vector<const void*> vectors_;
+  std::vector<double> products_of_row_;
+  const TopkKernels& kernels_ = TopkKernels::get();
+  const cpu::Norms norms_ = cpu::norms(cpu::ElementType::float32);
+  int64_t columns_;
+  cpu::Aligned<float> scratch_;
+  Tile tile_;
 };
 
 // For each query the rows that can be among its k best.
@@ -241,7 +285,8 @@ void FlatView::search(const float* queries, int64_t count, int64_t k, const Mask
   const std::vector<double> directions = directions_of(queries, count, dimension_);
   const int64_t most = std::min(k, std::max<int64_t>(state_.live, 1));
   for (int64_t first = 0; first < count; first += kQueries) {
-    const Queries some(directions.data() + first * dimension_, std::min(kQueries, count - first), dimension_);
+    const Queries some(queries + first * dimension_, directions.data() + first * dimension_,
+                       std::min(kQueries, count - first), dimension_);
     const auto found = find_candidates(state_, some, mask, most, threads);
     for (int64_t q = 0; q < some.count; ++q) {
       const int64_t out = (first + q) * k;
@@ -253,7 +298,7 @@ void FlatView::search(const float* queries, int64_t count, int64_t k, const Mask
 std::vector<Bounded> FlatView::bounds(const float* query, int64_t k, const Mask& mask, int threads) const {
   const std::vector<double> directions = directions_of(query, 1, dimension_);
   std::vector<Bounded> bounded;
-  const Queries one(directions.data(), 1, dimension_);
+  const Queries one(query, directions.data(), 1, dimension_);
   const auto found = find_candidates(state_, one, mask, k, threads);
   for (const Candidate& candidate : found[0]) {
     const Segment& segment = *(*state_.segments)[static_cast<size_t>(candidate.row >> 32)];

@@ -81,6 +81,24 @@ def test_near_ties_and_hostile_rows(width: int, instructions: str) -> None:
                 raise AssertionError(f"{name}, k {k}") from error
 
 
+def tiled(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of two queries, more than are multiplied one by one."""
+    return tuple(np.tile(array, (9, 1)) for array in arrays)
+
+
+@pytest.mark.parametrize("width", [5, 64, 385])
+def test_hostile_rows_without_copies(width: int) -> None:
+    for name, queries, vectors in hard_vectors(width):
+        index = index_of(vectors, certified=False)
+        for k in (1, 10, 100):
+            expected = defined(queries, vectors, k)
+            try:
+                assert_same(index.search(queries, k), expected)
+                assert_same(index.search(*tiled(queries), k), tiled(*expected))
+            except AssertionError as error:
+                raise AssertionError(f"{name}, k {k}") from error
+
+
 @pytest.mark.parametrize("width", [1, 3, 64, 385, 3000, 32_768])
 def test_every_bound_holds(width: int, instructions: str) -> None:
     for _, queries, vectors in hard_vectors(width):
@@ -104,7 +122,9 @@ def test_only_what_the_mask_lets_through(share: float, certified: bool) -> None:
     queries, vectors = vectors_of(8, 2, 24), vectors_of(9, 5003, 24)
     mask = np.random.default_rng(10).random(len(vectors)) < share
     index = index_of(vectors, certified)
-    assert_same(index.search(queries, 17, mask), defined(queries, vectors, 17, mask=mask))
+    expected = defined(queries, vectors, 17, mask=mask)
+    assert_same(index.search(queries, 17, mask), expected)
+    assert_same(index.search(*tiled(queries), 17, mask), tiled(*expected))
 
 
 def test_ids_at_and_beyond_the_masks_end_do_not_take_part() -> None:

@@ -78,7 +78,7 @@ class FlatIndex:
 
     `certified` keeps int8 copies of the vectors beside them, a quarter more memory, with a bound on each copy's error:
     a search reads the copies, and then scores exactly the few vectors that may be among the best. The answer is the
-    same; it comes about three times as fast. Above 32,768 dimensions there are no copies.
+    same; for few queries at a time it comes about three times as fast. Above 32,768 dimensions there are no copies.
 
     `threads` is how many a large search or write may use; None: as many as torch is set to.
     """
