@@ -5,6 +5,7 @@
 #include <torch/headeronly/core/ScalarType.h>
 
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <sstream>
@@ -53,16 +54,17 @@ std::string in_brackets(const Sizes& sizes) {
 }
 
 // The sizes of one op's tensors by name. The first tensor that has a dimension binds its name; all later ones must
-// agree. All tensors must lie on the device of the first.
+// agree. All tensors must lie on the device of the first. Names of sizes, and of the first tensor, are literals: they
+// are kept as pointers, so that a call that fits makes no strings.
 class Arguments {
  public:
   using Pattern = std::initializer_list<const char*>;
 
-  explicit Arguments(std::string op) : op_(std::move(op)) {}
+  explicit Arguments(const char* op) : op_(op) { sizes_.reserve(8); }
 
   // Python sees a RuntimeError: the op's name, then the parts.
   template <class... Parts>
-  [[noreturn]] void fail(const Parts&... parts) const {
+  [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) const {
     std::ostringstream message;
     message << op_ << ": ";
     (message << ... << parts);
@@ -70,15 +72,15 @@ class Arguments {
   }
 
   // Binds a name ahead of the tensors: to an integer argument, or to a product such as "H*d".
-  void set(const std::string& name, int64_t size) { sizes_.emplace_back(name, size); }
+  void set(const char* name, int64_t size) { sizes_.push_back({name, size}); }
 
-  int64_t operator[](const std::string& name) const {
+  int64_t operator[](const char* name) const {
     const std::optional<int64_t> size = find(name);
     if (!size) fail("no tensor has bound the size ", name);
     return *size;
   }
 
-  void shape(const std::string& name, const Tensor& tensor, Pattern pattern) {
+  void shape(const char* name, const Tensor& tensor, Pattern pattern) {
     check_device(name, tensor);
     const auto sizes = tensor.sizes();
     if (sizes.size() != pattern.size())
@@ -97,33 +99,33 @@ class Arguments {
   }
 
   // The kernels walk along the last dimension: its elements must be neighbours, the other strides are free.
-  void rows(const std::string& name, const Tensor& tensor, Pattern pattern) {
+  void rows(const char* name, const Tensor& tensor, Pattern pattern) {
     shape(name, tensor, pattern);
-    const int64_t last = tensor.dim() - 1;
-    if (tensor.size(last) > 1 && tensor.stride(last) != 1)
+    const int64_t last = static_cast<int64_t>(pattern.size()) - 1;
+    if (tensor.stride(last) != 1 && tensor.size(last) > 1)
       fail(name, " must be contiguous in its last dimension, got strides ", in_brackets(tensor.strides()));
   }
 
-  void contiguous(const std::string& name, const Tensor& tensor, Pattern pattern) {
+  void contiguous(const char* name, const Tensor& tensor, Pattern pattern) {
     shape(name, tensor, pattern);
     if (!tensor.is_contiguous())
       fail(name, " must be contiguous, got sizes ", in_brackets(tensor.sizes()), " with strides ",
            in_brackets(tensor.strides()));
   }
 
-  void floating(const std::string& name, const Tensor& tensor) const {
+  void floating(const char* name, const Tensor& tensor) const {
     const ScalarType type = tensor.scalar_type();
     if (type != ScalarType::Float && type != ScalarType::BFloat16)
       fail(name, " must be float32 or bfloat16, got ", name_of(type));
   }
 
-  void dtype(const std::string& name, const Tensor& tensor, ScalarType type, const char* why = "") const {
+  void dtype(const char* name, const Tensor& tensor, ScalarType type, const char* why = "") const {
     if (tensor.scalar_type() != type)
       fail(name, " must be ", name_of(type), why, ", got ", name_of(tensor.scalar_type()));
   }
 
   // A vector of indices or lengths.
-  void indices(const std::string& name, const Tensor& tensor, Pattern pattern) {
+  void indices(const char* name, const Tensor& tensor, Pattern pattern) {
     dtype(name, tensor, ScalarType::Long);
     contiguous(name, tensor, pattern);
   }
@@ -144,9 +146,9 @@ class Arguments {
   }
 
  private:
-  std::optional<int64_t> find(const std::string& name) const {
+  std::optional<int64_t> find(const char* name) const {
     for (const auto& [bound, size] : sizes_) {
-      if (bound == name) return size;
+      if (std::strcmp(bound, name) == 0) return size;
     }
     return std::nullopt;
   }
@@ -162,7 +164,7 @@ class Arguments {
     return names == numbers ? names : names + " = " + numbers;
   }
 
-  void check_device(const std::string& name, const Tensor& tensor) {
+  void check_device(const char* name, const Tensor& tensor) {
     const torch::stable::Device device = tensor.device();
     if (!device_) {
       device_ = device;
@@ -171,10 +173,10 @@ class Arguments {
     if (!(device == *device_)) fail(name, " must lie on the device of ", device_of_);
   }
 
-  std::string op_;
-  std::vector<std::pair<std::string, int64_t>> sizes_;
+  const char* op_;
+  std::vector<std::pair<const char*, int64_t>> sizes_;
   std::optional<torch::stable::Device> device_;
-  std::string device_of_;
+  const char* device_of_ = nullptr;
 };
 
 }  // namespace remory

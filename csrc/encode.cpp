@@ -22,16 +22,16 @@ class WeightReader {
   Tensor matrix(const std::string& name, Arguments::Pattern pattern) {
     const std::string label = next(name);
     const Tensor& weight = weights_[taken_++];
-    arguments_.dtype(label, weight, type_, " as features is");
-    arguments_.rows(label, weight, pattern);
+    arguments_.dtype(label.c_str(), weight, type_, " as features is");
+    arguments_.rows(label.c_str(), weight, pattern);
     return weight;
   }
 
   Tensor vector(const std::string& name, Arguments::Pattern pattern) {
     const std::string label = next(name);
     const Tensor& weight = weights_[taken_++];
-    arguments_.dtype(label, weight, type_, " as features is");
-    arguments_.contiguous(label, weight, pattern);
+    arguments_.dtype(label.c_str(), weight, type_, " as features is");
+    arguments_.contiguous(label.c_str(), weight, pattern);
     return torch::stable::to(weight, ScalarType::Float);
   }
 

@@ -6,10 +6,11 @@ namespace remory::cpu {
 namespace {
 
 template <bool kStreamed, class In, class Out>
-REMORY_INLINE void copy_row(const In* in, const In* later, Out* out, int64_t width) {
+REMORY_INLINE void copy_row(const In* in, const In* later, Out* out, const Out* later_out, int64_t width) {
   int64_t d = 0;
   for (; d + kStep <= width; d += kStep) {
     prefetch_step(later + d);
+    prefetch_target<kStreamed>(later_out + d);
     copy_step<kStreamed>(in + d, out + d);
   }
   for (; d < width; ++d) out[d] = cast<Out>(in[d]);
@@ -17,11 +18,12 @@ REMORY_INLINE void copy_row(const In* in, const In* later, Out* out, int64_t wid
 
 template <bool kStreamed, class In, class Out>
 REMORY_INLINE void add_rows(const In* left, const In* later_left, const In* right, const In* later_right, Out* out,
-                            int64_t width) {
+                            const Out* later_out, int64_t width) {
   int64_t d = 0;
   for (; d + kStep <= width; d += kStep) {
     prefetch_step(later_left + d);
     prefetch_step(later_right + d);
+    prefetch_target<kStreamed>(later_out + d);
     add_step<kStreamed>(left + d, right + d, out + d);
   }
   for (; d < width; ++d) out[d] = store<Out>(load(left[d]) + load(right[d]));
@@ -30,14 +32,14 @@ REMORY_INLINE void add_rows(const In* left, const In* later_left, const In* righ
 template <bool kStreamed, class In, class Out>
 REMORY_INLINE void capture_rows(const Capture& capture, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t now = capture.rows[i], later = capture.rows[std::min(i + kRowsAhead, end - 1)];
+    const int64_t ahead = std::min(i + kRowsAhead, end - 1), now = capture.rows[i], later = capture.rows[ahead];
     const In *hidden = row<In>(capture.hidden, now), *later_hidden = row<In>(capture.hidden, later);
-    Out* out = row<Out>(capture.out, i);
+    Out *out = row<Out>(capture.out, i), *later_out = row<Out>(capture.out, ahead);
     if (capture.residual) {
       const In *residual = row<In>(capture.residual, now), *later_residual = row<In>(capture.residual, later);
-      add_rows<kStreamed>(hidden, later_hidden, residual, later_residual, out, capture.width);
+      add_rows<kStreamed>(hidden, later_hidden, residual, later_residual, out, later_out, capture.width);
     } else {
-      copy_row<kStreamed>(hidden, later_hidden, out, capture.width);
+      copy_row<kStreamed>(hidden, later_hidden, out, later_out, capture.width);
     }
   }
 }

@@ -44,6 +44,12 @@ REMORY_INLINE void prefetch_step(const T* elements) {
   for (int64_t d = 0; d < kStep; d += kLine) __builtin_prefetch(elements + d);
 }
 
+// A line that is written in part is read first, unless it is written past the caches.
+template <bool kStreamed, class T>
+REMORY_INLINE void prefetch_target(const T* elements) {
+  if constexpr (!kStreamed) prefetch_step(elements);
+}
+
 template <bool kStreamed>
 REMORY_INLINE void write(void* target, const Vector& values) {
 #ifdef __SSE2__

@@ -59,6 +59,23 @@ def test_slices_of_wider_tensors(dtype: torch.dtype) -> None:
     assert wide_out._base.isnan().sum() == wide_out._base.numel() - wide_out.numel()
 
 
+@pytest.mark.parametrize(("dtype", "out_dtype"), list(itertools.product(DTYPES, DTYPES)))
+@pytest.mark.parametrize("with_residual", [True, False])
+@pytest.mark.parametrize("left", [0, 1])
+def test_outputs_larger_than_the_caches(
+    dtype: torch.dtype, out_dtype: torch.dtype, with_residual: bool, left: int
+) -> None:
+    """More than 4 MB, which are written past the caches where the rows of `out` are aligned: not with a column left."""
+    width, count = 2088, 1030
+    hidden, residual, rows, _ = make(601, width, count, 1, dtype, out_dtype)
+    added = residual if with_residual else None
+    wide = torch.full((count, 2 * width + left), 7, dtype=out_dtype)
+    expected = wide.clone()
+    ops.capture_plain(hidden, added, rows, expected[:, left:], 1)
+    ops.capture(hidden, added, rows, wide[:, left:], 1)
+    assert torch.equal(wide, expected)
+
+
 def test_nan_and_infinity_pass_through() -> None:
     hidden = torch.tensor([[float("nan"), float("inf"), -float("inf"), 3.4e38]])
     out = torch.empty(1, 4, dtype=torch.bfloat16)

@@ -47,6 +47,38 @@ def test_slices_of_wider_tensors(dtype: torch.dtype) -> None:
     assert wide._base.isnan().sum() == wide._base.numel() - wide.numel()
 
 
+@pytest.mark.parametrize(("dtype", "row_dtype"), list(itertools.product(DTYPES, DTYPES)))
+@pytest.mark.parametrize("left", [0, 1])
+def test_rows_larger_than_the_caches(dtype: torch.dtype, row_dtype: torch.dtype, left: int) -> None:
+    """More than 4 MB, which are written past the caches where the embeddings are aligned: not with a column left."""
+    width = 2088
+    _, rows, positions = make(1201, width, 1030, dtype, row_dtype)
+    wide = torch.full((1201, width + 8 * left), 7, dtype=dtype)
+    expected = wide.clone()
+    ops.inject_plain(expected[:, left : left + width], rows, positions)
+    ops.inject(wide[:, left : left + width], rows, positions)
+    assert torch.equal(wide, expected)
+
+
+@pytest.mark.parametrize("tokens", [1, 8, 63, 64, 65, 129])
+def test_every_position_is_told_from_its_neighbours(tokens: int) -> None:
+    generator = torch.Generator().manual_seed(tokens)
+    rows = torch.randn(tokens, 3, generator=generator)
+    positions = torch.randperm(tokens, generator=generator)
+    embeddings = torch.zeros(tokens, 3)
+    ops.inject(embeddings, rows, positions)
+    assert torch.equal(embeddings[positions], rows)
+
+
+@pytest.mark.parametrize("place", [0, 7, 8, 62, 63, 64, 127, 128])
+def test_a_position_given_twice_far_apart(place: int) -> None:
+    embeddings = torch.zeros(129, 3)
+    positions = torch.cat([torch.arange(129), torch.full((40,), -1), torch.tensor([place])])
+    with pytest.raises(RuntimeError, match=f"inject: positions holds {place} more than once"):
+        ops.inject(embeddings, torch.ones(len(positions), 3), positions)
+    assert not embeddings.any()
+
+
 def test_all_rows_outside_the_chunk() -> None:
     embeddings = torch.randn(4, 3)
     before = embeddings.clone()

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from remory.ops.library import ops, use_plain
 
+_kernel = ops.capture.default
+
 
 def capture(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, layer: int) -> None:
     """out[:, layer * D : (layer + 1) * D] = (hidden + residual)[rows], in one pass.
@@ -21,7 +23,7 @@ def capture(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, 
     if use_plain(hidden, residual, out):
         capture_plain(hidden, residual, rows, out, layer)
     else:
-        ops.capture(hidden, residual, rows, out, layer)
+        _kernel(hidden, residual, rows, out, layer)
 
 
 def capture_plain(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, layer: int) -> None:

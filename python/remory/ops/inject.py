@@ -7,6 +7,8 @@ from torch import Tensor
 
 from remory.ops.library import ops, use_plain
 
+_kernel = ops.inject.default
+
 
 def inject(embeddings: Tensor, rows: Tensor, positions: Tensor) -> None:
     """embeddings[positions] = rows, cast, in place.
@@ -20,7 +22,7 @@ def inject(embeddings: Tensor, rows: Tensor, positions: Tensor) -> None:
     if use_plain(embeddings, rows):
         inject_plain(embeddings, rows, positions)
     else:
-        ops.inject(embeddings, rows, positions)
+        _kernel(embeddings, rows, positions)
 
 
 def inject_plain(embeddings: Tensor, rows: Tensor, positions: Tensor) -> None:

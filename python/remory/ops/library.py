@@ -35,6 +35,9 @@ def kernels() -> dict[str, bool]:
 
 def use_plain(first: Tensor, *others: Tensor | None) -> bool:
     """Whether an op's plain definition is to run: autograd would record it, or no kernel was built for the device."""
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (first, *others)):
-        return True
+    # A loop: what a call costs from cold caches is how much code it passes through.
+    if torch.is_grad_enabled():
+        for tensor in (first, *others):
+            if tensor is not None and tensor.requires_grad:
+                return True
     return first.is_cuda and not kernels()["cuda"]
