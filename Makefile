@@ -115,7 +115,7 @@ check-sass: nvcc setup $(CUDA_TOOLS)/.installed
 	@echo "Compiling the CUDA kernels; the first time takes some minutes"
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" CUDACXX="$$(command -v $(NVCC))" cmake -G Ninja -S . -B build/sass --log-level=WARNING -DCMAKE_BUILD_TYPE=Release -DREMORY_CUDA=ON -DREMORY_CUTLASS="$(CURDIR)/$(CUDA_TOOLS)/cutlass_library/source" -DPython_EXECUTABLE="$(CURDIR)/$(VENV)/bin/python"
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/sass --target _C -- --quiet
-	@$(VENV)/bin/python -m pytest tests/cuda
+	@CUDACXX="$$(command -v $(NVCC))" $(VENV)/bin/python -m pytest tests/cuda
 	@$(VENV)/bin/python -m tests.cuda.check_sass build/sass/_C.so --cuobjdump $(CUDA_TOOLS)/nvidia/cu13/bin/cuobjdump
 
 serve: setup

@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,15 +25,6 @@ from remory.errors import InvalidInput
 DTYPES = (torch.float32, torch.bfloat16)
 SEARCHED = (*DTYPES, torch.float16)
 KERNELS = torch.ops.remory
-ROW_SHAPES = [(1, 1, 1), (129, 151, 70), (8192, 576, 4096), (70_000, 16, 69_999)]
-SEARCHES = [
-    (1, 1, 1, 1),
-    (1, 0, 8, 3),
-    (3, 129, 151, 10),
-    (32, 5000, 384, 10),
-    (1, 70_000, 64, 1000),
-    (129, 3000, 48, 1024),
-]
 NETWORKS: list[dict[str, Any]] = [
     {},
     {"summary_conditioned": False},
@@ -149,6 +141,22 @@ def test_encode(device: str, dtype: torch.dtype, overrides: dict[str, Any]) -> N
         assert actual.isfinite().all()
         return
     assert_close(actual, ops.encode_plain(**moved(given, "cpu", torch.float64)))
+
+
+def test_the_projection_of_many_rows(device: str) -> None:
+    """Enough rows for the kernel of sm_90a, which small networks never reach, with a tail in every dimension and an odd
+    number of tiles of rows."""
+    blocks, tokens = 32, 1027
+    network = Network(width=264, captured=3)
+    network = replace(network, geometry={**network.geometry, "block": tokens, "ratio": 64, "window": 200})
+    given = moved(network.make_inputs([tokens] * (blocks - 1) + [700], tokens, torch.bfloat16), device)
+    assert_close(ops.encode(**given).cpu(), ops.encode_plain(**moved(given, device, torch.float64)).cpu())
+    if device.startswith("cuda"):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            ops.encode(**given)
+            torch.cuda.synchronize()
+        if not any("scale_rows_kernel" in event.key for event in profile.key_averages()):
+            pytest.skip("torch multiplied: no sm_90 here, or built without CUTLASS")
 
 
 def exact(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def main() -> int:
 def _measure(options: argparse.Namespace) -> int:
     import torch
     from bench.kernels import figures, machine, plots, registry, table
+    from bench.kernels.clock import use
     from bench.kernels.rounds import Effort
     from bench.kernels.session import Session
     from bench.kernels.work import Context
@@ -53,6 +55,7 @@ def _measure(options: argparse.Namespace) -> int:
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print(f"torch {torch.__version__} sees no GPU; without --device the ops run on the CPU", file=sys.stderr)
         return 2
+    use(options.device)
     threads = options.threads or torch.get_num_threads()
     torch.set_num_threads(threads)
     context = Context(options.device, threads, options.quick)
@@ -65,6 +68,8 @@ def _measure(options: argparse.Namespace) -> int:
     least = 2 if options.quick else 5
     rounds = options.rounds or (3 if options.quick else 15)
     session = Session(context, cases, Effort(rounds, options.seconds, min(least, rounds)), facts)
+    # Whoever ends it for want of time gets what there is, as with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = _run_pytest(session, folder / _JSON, options.device)
     run = figures.read(folder / _JSON)
     text = table.as_text(run)

@@ -8,9 +8,10 @@ lower rate.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from remory.network import Geometry
-from remory.network.geometry import SALIENT
+if TYPE_CHECKING:
+    from remory.network import Geometry
 
 _INDEX_BYTES = 8
 _SCORE_AND_ID_BYTES = 12
@@ -92,7 +93,7 @@ def encode_amount(
         projections = 2 * width * (slots * 2 * queries + summary_rows * 2 * keys)
         seen = g.slots * summary_rows * (1 if own_summaries else blocks)
         flops += inner_layers * (projections + 4 * queries * seen)
-    if g.base == SALIENT:
+    if g.salience_channels:
         channels = g.salience_channels
         flops += 2 * source * channels * (2 * width + 2 * g.salience_reach + 1 + channels + 1)
     if g.pointer_heads:

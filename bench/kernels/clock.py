@@ -64,5 +64,11 @@ def cuda_mark() -> Mark:
     return Mark()
 
 
+def use(device: str) -> None:
+    """Make a GPU the current one: events are recorded on its stream, whatever device the tensors are on."""
+    if device.startswith("cuda"):
+        torch.cuda.set_device(torch.device(device).index or 0)
+
+
 def make_clock(device: str) -> Clock:
     return CudaClock(device) if device.startswith("cuda") else CpuClock()

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,7 +18,9 @@ from bench.kernels.vectors import K
 from bench.kernels.work import Case, Context, Shelf, Way, Work
 
 from remory import ops
-from remory.search import Collection, Row
+
+if TYPE_CHECKING:
+    from remory.search import Collection, Row
 
 _ROWS, _QUICK_ROWS = 100_000, 5_000
 # Fewer, because making a graph takes long; and clustered, because a graph finds nothing in vectors without structure.
@@ -40,12 +42,16 @@ def cases(context: Context) -> Iterator[Case]:
 
 
 def _collect(vectors: torch.Tensor) -> Collection:
+    from remory.search import Collection
+
     collection = Collection(vectors.shape[1])
     collection.set_many(_rows(len(vectors)), vectors.numpy())
     return collection
 
 
 def _rows(count: int) -> list[Row]:
+    from remory.search import Row
+
     return [Row(id, f"key-{id:08}", id, 1, json.dumps({_KEY: id % _GROUPS}).encode()) for id in range(count)]
 
 
@@ -56,6 +62,8 @@ def _held(kind: str, rows: int, context: Context) -> tuple[Collection, torch.Ten
 
 def _set_case(rows: int) -> Case:
     def prepare(context: Context) -> Work:
+        from remory.search import Collection
+
         vectors = data.unit_vectors("random", rows, DIMENSION, torch.float32, context.device)
         given, entries = vectors.numpy(), _rows(rows)
         held: list[Any] = []

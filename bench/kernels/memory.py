@@ -1,4 +1,7 @@
-"""Peak memory of one way to do a case's work, in a process of its own: what it needs beyond inputs and weights."""
+"""Peak memory of one way to do a case's work: what it needs beyond inputs and weights.
+
+On the CPU in a process of its own, because a resident set remembers; a GPU's allocator can be told to forget.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ from typing import Any
 from bench.kernels.work import Call, Case, Context, Work
 
 
-def of_case(case: Case, context: Context) -> dict[str, int]:
-    """Bytes by way, of those that the case names."""
+def of_case(case: Case, work: Work, context: Context) -> dict[str, int]:
+    """Bytes by way, of those that the case names; `work` is what it prepared."""
+    if context.is_cuda:
+        return {way: _cuda_peak(_call_of(work, way)) for way in case.peak_memory}
     return {way: _in_own_process(case, way, context) for way in case.peak_memory}
 
 
@@ -41,18 +46,22 @@ def _measure(request: dict[str, Any]) -> int:
     torch.set_num_threads(context.threads)
     with torch.no_grad():
         case = next(case for case in registry.cases(context) if case.id == request["case"])
-        call = _call_of(case.prepare(context), request["way"])
-        for _ in range(2):
-            call()
-        return _cuda_peak(call) if context.is_cuda else _resident_peak(call)
+        return _resident_peak(_call_of(case.prepare(context), request["way"]))
 
 
 def _call_of(work: Work, way: str) -> Call:
     return work.op if way == "op" else next(other.call for other in work.others if other.name == way)
 
 
+def _warm_up(call: Call) -> None:
+    """Twice: the first call compiles."""
+    for _ in range(2):
+        call()
+
+
 def _resident_peak(call: Call) -> int:
     """Of the resident set, which the kernel keeps since it was last told to forget it."""
+    _warm_up(call)
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
@@ -68,6 +77,7 @@ def _status(name: str) -> int:
 def _cuda_peak(call: Call) -> int:
     import torch
 
+    _warm_up(call)
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -55,7 +55,7 @@ class Session:
                 torch.manual_seed(0)
                 work = case.prepare(self._context)
                 if case.peak_memory:
-                    work.notes["peak_bytes"] = memory.of_case(case, self._context)
+                    work.notes["peak_bytes"] = memory.of_case(case, work, self._context)
                 benchmark.extra_info.update(measure(case, work, benchmark, self._clock, self._effort))
         except Exception as error:
             print(f"  failed: {type(error).__name__}", file=sys.stderr, flush=True)

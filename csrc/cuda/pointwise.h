@@ -37,7 +37,8 @@ struct Rotations {
 };
 int rotations(const Rotations& rotations, void* stream);
 
-// Projected queries or keys [blocks * per_block, heads * head_dim], normalised per head and rotated in place.
+// Projected queries or keys [blocks * per_block, heads * head_dim], normalised per head and rotated in place; head_dim
+// is even and at most 512.
 struct HeadNorm {
   Matrix projected;
   const float* weight;     // [head_dim]
@@ -47,7 +48,6 @@ struct HeadNorm {
   int64_t blocks, per_block, heads, head_dim;
   float eps;
 };
-constexpr int64_t kMostNormedHeadDim = 512;
 int norm_heads(const HeadNorm& norm, void* stream);
 
 // gate = silu(gate) * up

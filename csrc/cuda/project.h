@@ -26,7 +26,7 @@ struct Projection {
   constexpr int64_t padded_rows() const { return row_tiles() * kProjectionTileRows; }
 };
 
-// Whether `project` takes a projection on the current device; elsewhere torch's product is as good or the only one.
+// Whether `project` takes a projection on the current device; what it does not take is torch's to multiply.
 // `out` and `squares` need not exist yet.
 bool projects(const Projection& projection);
 

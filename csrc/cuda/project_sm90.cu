@@ -3,9 +3,9 @@
 //
 // RMSNorm needs whole rows, and a row of 4096 or 5120 columns spans more tiles than a cluster may hold CTAs. So each
 // tile adds up the squares of its own accumulators and writes them, [tiles across, rows] float32, and `scale_rows`
-// finishes while the rows are in L2. Atomic sums in one [rows] buffer would save nothing that matters (a float for
-// every 256 elements), would need that buffer cleared first, and would make the last bits depend on the order of the
-// tiles.
+// finishes; of few rows most are then still in L2. Atomic sums in one [rows] buffer would save nothing that matters (a
+// float for every 256 elements), would need that buffer cleared first, and would make the last bits depend on the order
+// of the tiles.
 //
 // The SwiGLU pair of the feed-forward layers is left to two matrix products and a pointwise kernel. One dual GEMM would
 // save writing and reading [slots, M] twice, against products that take far longer; whether that pays is a question

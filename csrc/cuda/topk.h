@@ -2,8 +2,8 @@
 //
 // Dot products and norms are summed in float64, so that no score needs a second look, for which the host would have to
 // wait. Every row is summed in one order, whatever the batch, the alignment or the place of the row: equal vectors have
-// equal scores. Where float64 is fast (sm_80, 90, 100), memory is the limit for a batch of a few queries; where it is
-// slow (sm_86, 89, 120), arithmetic is, and the time grows with the batch from the first query on.
+// equal scores. By the processors' data sheets memory is the limit for a batch of a few queries where float64 is fast
+// (sm_80, 90, 100); where it is slow (sm_86, 89, 120) arithmetic is, from the first query on.
 #pragma once
 
 #include <cstdint>

@@ -41,6 +41,22 @@ def test_quick_writes_a_table_json_and_pictures(tmp_path: Path) -> None:
     assert "| encode | " in run("--markdown", str(tmp_path)).stdout
 
 
+def test_what_there_is_when_time_is_up_is_written(tmp_path: Path) -> None:
+    words = ["--quick", "--threads", "1", "--rounds", "1", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "bench.kernels", *words]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "2/" in line:
+                running.terminate()
+                break
+        running.stderr.read()
+    assert running.returncode == 2
+    whole = json.loads((tmp_path / "kernels.json").read_text())
+    assert 2 <= len(whole["benchmarks"]) < 10
+    assert "copy" in (tmp_path / "table.txt").read_text()
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_it_says_so() -> None:
     assert "sees no GPU" in run("--device", "cuda", "--quick", code=2).stderr

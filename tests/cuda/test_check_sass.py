@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from tests.cuda import check_sass
 from tests.cuda.check_sass import Kernel
 
 FOLDER = Path(__file__).parent
+NVCC = shutil.which(os.environ.get("CUDACXX", "nvcc"))
 TOOL = FOLDER.parents[1] / "build" / "cuda-tools" / "nvidia" / "cu13" / "bin" / "cuobjdump"
 
 RESOURCES = """
@@ -130,12 +132,12 @@ def test_a_library_without_cuda_kernels_is_a_fault() -> None:
 
 
 @pytest.mark.skipif(
-    shutil.which("nvcc") is None or not TOOL.exists(),
+    NVCC is None or not TOOL.exists(),
     reason="needs nvcc, and the tools that `make check-sass` installs",
 )
 def test_faulty_kernels_are_found(tmp_path: Path) -> None:
     compiled = tmp_path / "faulty.o"
-    command = ["nvcc", "-std=c++17", "-c", "-gencode", "arch=compute_90a,code=sm_90a", "-o", compiled]
+    command = [NVCC, "-std=c++17", "-c", "-gencode", "arch=compute_90a,code=sm_90a", "-o", compiled]
     subprocess.run([*command, FOLDER / "faulty.cu"], check=True)
     faults = check_sass.find_faults(check_sass.inspect(compiled, str(TOOL)))
     assert any(fault.startswith("spilling (sm_90a) spills: ") for fault in faults)

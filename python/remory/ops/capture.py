@@ -18,7 +18,8 @@ def capture(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, 
     residual and out may be slices of wider tensors.
 
     Raises RuntimeError with the numbers, before anything is written, when shapes, dtypes or devices do not fit, a row
-    is out of range, or `layer` is not one of the L that out has room for.
+    is out of range, or `layer` is not one of the L that out has room for. On a GPU a row out of range is found by the
+    kernel, which stops: the next call that waits for the GPU raises, and the process needs a new CUDA context.
     """
     if use_plain(hidden, residual, out):
         capture_plain(hidden, residual, rows, out, layer)

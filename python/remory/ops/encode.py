@@ -53,7 +53,9 @@ def encode(
     heads, kv_heads, head_dim, layers, eps (of all norms) and theta (of the rotations) are the network's; block, ratio
     and window place the slots as in `slot_attention`. The definition is `encode_plain`.
 
-    Raises RuntimeError with the tensor's name and the numbers when anything does not fit.
+    Raises RuntimeError with the tensor's name and the numbers when anything does not fit. On a GPU heads have at most
+    256 dimensions, and a length or a depth out of range stops the kernel: the next call that waits for the GPU raises,
+    and the process needs a new CUDA context.
     """
     compute = encode_plain if use_plain(features, summary, embeddings, idf, *weights) else ops.encode
     return compute(

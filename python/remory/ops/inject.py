@@ -17,7 +17,9 @@ def inject(embeddings: Tensor, rows: Tensor, positions: Tensor) -> None:
     row that lies outside this chunk and is left out. embeddings and rows may be slices of wider tensors.
 
     Raises RuntimeError with the numbers, before anything is written, when shapes, dtypes or devices do not fit, or a
-    position is out of range or occurs twice.
+    position is out of range or occurs twice. On a GPU a position out of range is found by the kernel, which stops: the
+    next call that waits for the GPU raises, and the process needs a new CUDA context; and of rows with one position
+    any may stay.
     """
     if use_plain(embeddings, rows):
         inject_plain(embeddings, rows, positions)

@@ -18,7 +18,9 @@ def slot_attention(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, block: int,
     token t iff |t - a_i| < window / 2 and slot j iff |a_j - a_i| < window / 2, hence always itself. Scores are scaled
     by d^-0.5; softmax and sums are float32. With T = 0 and window = 2 * block every slot sees all slots.
 
-    Raises RuntimeError with the numbers when shapes, dtypes, devices, lengths or the geometry do not fit.
+    Raises RuntimeError with the numbers when shapes, dtypes, devices, lengths or the geometry do not fit. On a GPU
+    heads have at most 256 dimensions, and a length out of range stops the kernel: the next call that waits for the GPU
+    raises, and the process needs a new CUDA context.
     """
     if use_plain(q, k, v):
         return slot_attention_plain(q, k, v, lengths, block, ratio, window)
