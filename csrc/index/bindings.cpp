@@ -1,10 +1,13 @@
 // remory._index: the flat index for Python. Arguments come checked from remory.search.flat; the GIL is free while it
 // works.
+#include <cxxabi.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <exception>
 #include <optional>
 
 #include "flat_file.h"
@@ -18,6 +21,34 @@ namespace {
 template <class Element>
 using Array = py::array_t<Element, py::array::c_style>;
 using OptionalMask = std::optional<Array<bool>>;
+
+// At the end of the program Python ends each daemon thread that asks for the GIL, by unwinding its stack. That may not
+// pass a destructor, and so not py::gil_scoped_release; nor should it pass objects of Python, which it would let go of
+// without the GIL. Such a thread waits here until the process is gone.
+void take_gil(PyThreadState* thread) {
+#ifdef __GLIBCXX__
+  try {
+    PyEval_RestoreThread(thread);
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+#else
+  PyEval_RestoreThread(thread);
+#endif
+}
+
+template <class Work>
+void without_gil(const Work& work) {
+  std::exception_ptr failure;
+  PyThreadState* thread = PyEval_SaveThread();
+  try {
+    work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  take_gil(thread);
+  if (failure) std::rethrow_exception(failure);
+}
 
 Mask mask_of(const OptionalMask& mask) {
   static_assert(sizeof(bool) == 1);
@@ -35,10 +66,7 @@ py::tuple search(const FlatView& view, const Array<float>& queries, int64_t k, c
   float* scores_out = scores.mutable_data();
   int64_t* ids_out = ids.mutable_data();
   const Mask taking = mask_of(mask);
-  {
-    const py::gil_scoped_release release;
-    view.search(given, count, k, taking, threads, scores_out, ids_out);
-  }
+  without_gil([&] { view.search(given, count, k, taking, threads, scores_out, ids_out); });
   return py::make_tuple(std::move(scores), std::move(ids));
 }
 
@@ -61,30 +89,32 @@ template <Write write>
 void write_rows(FlatIndex& index, const Array<int64_t>& ids, const Array<float>& vectors, int threads) {
   const int64_t *first_id = ids.data(), count = ids.size();
   const float* rows = vectors.data();
-  const py::gil_scoped_release release;
-  (index.*write)(first_id, rows, count, threads);
+  without_gil([&] { (index.*write)(first_id, rows, count, threads); });
 }
 
 int64_t remove_rows(FlatIndex& index, const Array<int64_t>& ids) {
   const int64_t *first_id = ids.data(), count = ids.size();
-  const py::gil_scoped_release release;
-  return index.remove(first_id, count);
+  int64_t removed = 0;
+  without_gil([&] { removed = index.remove(first_id, count); });
+  return removed;
 }
 
 void save_index(const FlatIndex& index, const std::string& path) {
-  const py::gil_scoped_release release;
-  save(index.view(), index.certified(), path);
+  without_gil([&] { save(index.view(), index.certified(), path); });
 }
 
 std::unique_ptr<FlatIndex> load_index(const std::string& path, int threads) {
-  const py::gil_scoped_release release;
-  return load(path, threads);
+  std::unique_ptr<FlatIndex> index;
+  without_gil([&] { index = load(path, threads); });
+  return index;
 }
 
 void register_errors() {
   py::register_exception_translator([](std::exception_ptr thrown) {
     const auto raise = [](const char* name, const std::exception& error) {
-      PyErr_SetString(py::module_::import("remory.errors").attr(name).ptr(), error.what());
+      // A path in it need not be UTF-8.
+      const auto what = py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefault(error.what()));
+      PyErr_SetObject(py::module_::import("remory.errors").attr(name).ptr(), what.ptr());
     };
     try {
       if (thrown) std::rethrow_exception(thrown);

@@ -232,7 +232,8 @@ void save(const FlatView& view, bool certified, const std::string& path) {
 }
 
 std::unique_ptr<FlatIndex> load(const std::string& path, int threads) {
-  const File file(path, O_RDONLY, path);
+  // A pipe has no size either; to open one would wait for who writes it.
+  const File file(path, O_RDONLY | O_NONBLOCK, path);
   Reader reader(file, path);
   const Header header = read_header(reader, file);
   const auto rows = static_cast<int64_t>(header.rows), width = static_cast<int64_t>(header.dimension);

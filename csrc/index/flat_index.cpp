@@ -212,9 +212,10 @@ int64_t FlatIndex::remove(const int64_t* ids, int64_t count) {
   State after = state_;
   ++after.version;
   for (int64_t i = 0; i < count; ++i) {
-    const uint64_t place = places_.find(ids[i]);
+    const int64_t id = ids[i];  // read once: the caller's other threads may be writing there
+    const uint64_t place = places_.find(id);
     if (place == IdMap::kNowhere) continue;
-    places_.erase(ids[i]);
+    places_.erase(id);
     kill(place, after.version);
     --after.live;
   }

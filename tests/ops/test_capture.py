@@ -139,3 +139,11 @@ def test_opcheck() -> None:
         hidden, residual, rows, out = make(9, 5, 4, 2, dtype, torch.float32)
         torch.library.opcheck(torch.ops.remory.capture.default, (hidden, residual, rows, out, 1))
         torch.library.opcheck(torch.ops.remory.capture.default, (hidden, None, rows, out, 0))
+
+
+def test_autograd_is_told_that_out_was_written() -> None:
+    out, weight = torch.randn(2, 8), torch.randn(2, 8, requires_grad=True)
+    product = (out * weight).sum()
+    ops.capture(torch.randn(4, 8), None, torch.tensor([1, 2]), out, 0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()

@@ -426,3 +426,24 @@ def test_every_level_of_instructions(level: str) -> None:
     command = [sys.executable, "-m", "pytest", __file__, "-k", some, "-x", "-p", "no:cacheprovider"]
     result = subprocess.run(command, env={**os.environ, "REMORY_CPU": level}, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-2000:]
+
+
+def test_autocast_changes_no_answer() -> None:
+    """Its products in bfloat16 would be further off than what is kept to be scored exactly."""
+    generator = torch.Generator().manual_seed(0)
+    vectors, queries = torch.randn(4000, 64, generator=generator), torch.randn(2, 64, generator=generator)
+    expected = ops.cosine_topk(queries, vectors, 1001)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores, ids = ops.cosine_topk(queries, vectors, 1001)
+    assert torch.equal(ids, expected[1])
+    assert torch.equal(scores, expected[0])
+
+
+@pytest.mark.parametrize("k", [3, 1001])
+def test_empty_tensors_from_numpy_are_taken(k: int) -> None:
+    """Their strides are zeros."""
+    empty = torch.from_numpy(np.empty((0, 64), dtype=np.float32))
+    scores, ids = ops.cosine_topk(torch.ones(2, 64), empty, k)
+    assert scores.isneginf().all()
+    assert (ids == -1).all()
+    assert ops.cosine_topk(empty, torch.ones(2, 64), k)[0].shape == (0, k)

@@ -501,3 +501,23 @@ def test_opcheck(make_network: MakeNetwork, overrides: dict) -> None:
         torch.library.opcheck(torch.ops.remory.encode.default, (), inputs)
         if inputs["summary"] is not None:
             torch.library.opcheck(torch.ops.remory.encode.default, (), with_own_summaries(inputs, [17, 3]))
+
+
+@pytest.mark.parametrize("own", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_changes_no_row(make_network: MakeNetwork, own: torch.dtype, dtype: torch.dtype) -> None:
+    """The kernels read every product in the dtype of the features, and know no float16."""
+    inputs = make_network(**SALIENT, **POINTER).make_inputs([50, 7], 50, own)
+    expected = ops.encode(**inputs)
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        assert torch.equal(ops.encode(**inputs), expected)
+
+
+def test_tensors_without_data_have_rows_of_the_right_shape(make_network: MakeNetwork) -> None:
+    inputs = make_network().make_inputs([50, 7], 50)
+
+    def on_meta(value: Any) -> Any:
+        return value.to("meta") if isinstance(value, Tensor) else value
+
+    bare = {name: [*map(on_meta, value)] if name == "weights" else on_meta(value) for name, value in inputs.items()}
+    assert ops.encode(**bare).shape == ops.encode(**inputs).shape

@@ -130,3 +130,11 @@ def test_bad_input_changes_nothing(change: dict, message: str) -> None:
 def test_opcheck() -> None:
     for dtype in DTYPES:
         torch.library.opcheck(torch.ops.remory.inject.default, tuple(make(9, 5, 4, dtype, torch.float32)))
+
+
+def test_autograd_is_told_that_embeddings_were_written() -> None:
+    embeddings, weight = torch.randn(4, 8), torch.randn(4, 8, requires_grad=True)
+    product = (embeddings * weight).sum()
+    ops.inject(embeddings, torch.randn(1, 8), torch.tensor([1]))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()

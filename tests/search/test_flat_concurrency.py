@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -138,3 +140,26 @@ def test_the_gil_is_free_meanwhile(tmp_path: Path) -> None:
             turns += 1
         # With the GIL held there would be one turn or two: before the call and after it.
         assert turns > 100
+
+
+def test_a_program_ends_while_a_daemon_thread_searches() -> None:
+    """Python ends such a thread when it asks for the GIL; that must not end the process by a signal."""
+    program = """
+import threading, time
+import numpy as np
+from remory.search import FlatIndex
+
+index = FlatIndex(64)
+vectors = np.random.default_rng(0).standard_normal((20_000, 64), dtype=np.float32)
+index.add(np.arange(20_000), vectors)
+
+def search():
+    while True:
+        index.search(vectors[:64], 10)
+
+for _ in range(2):
+    threading.Thread(target=search, daemon=True).start()
+time.sleep(0.2)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import struct
 import subprocess
@@ -190,3 +191,26 @@ def test_a_kill_in_the_middle_of_a_save_leaves_a_whole_file(tmp_path: Path) -> N
     process.kill()
     process.wait()
     assert len(FlatIndex.load(path)) == 100_000
+
+
+def test_a_path_is_taken_as_the_system_has_it(tmp_path: Path) -> None:
+    """File names are bytes: neither need they be UTF-8, nor may one be cut at a null character."""
+    index = index_of(np.eye(3, 4, dtype=np.float32))
+    (tmp_path / "a").write_bytes(b"precious")
+    with pytest.raises(ValueError, match="null character"):
+        index.save(tmp_path / "a\0b")
+    assert (tmp_path / "a").read_bytes() == b"precious"
+
+    path = tmp_path / "\udcff"
+    index.save(path)
+    assert len(FlatIndex.load(path)) == 3
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedIndex, match="is damaged"):
+        FlatIndex.load(path)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    load = f"from remory.search import FlatIndex; FlatIndex.load({str(tmp_path / 'pipe')!r})"
+    ended = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, timeout=60, check=False)
+    assert "DamagedIndex" in ended.stderr

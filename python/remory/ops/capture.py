@@ -25,6 +25,8 @@ def capture(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, 
         capture_plain(hidden, residual, rows, out, layer)
     else:
         _kernel(hidden, residual, rows, out, layer)
+        # The dispatcher does not: without it autograd would go on with what is no longer what it saved.
+        torch.autograd.graph.increment_version(out)
 
 
 def capture_plain(hidden: Tensor, residual: Tensor | None, rows: Tensor, out: Tensor, layer: int) -> None:

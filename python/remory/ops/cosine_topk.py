@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from remory.errors import InvalidInput
-from remory.ops.library import ops, use_plain
+from remory.ops.library import ops, use_plain, without_autocast
 
 # The kernels' candidates are few beside the vectors; above, they are not.
 _KERNEL_MOST_K = {"cpu": 1000, "cuda": 1024}
@@ -133,7 +133,9 @@ def _score_chunks(queries: Tensor, vectors: Tensor, start: int, stop: int, mask:
             ids, rows, kept = ids[kept], rows[kept], None
         rows = rows.float()
         norms = torch.linalg.vector_norm(rows, dim=1)
-        scores = ((rows @ columns)[:, : len(queries)] / norms[:, None]).T
+        with without_autocast(rows.device):
+            products = rows @ columns
+        scores = (products[:, : len(queries)] / norms[:, None]).T
         if kept is not None and len(kept) < len(ids):
             ids, norms, scores = ids[kept], norms[kept], scores[:, kept]
         if not len(ids):
@@ -204,7 +206,7 @@ def _check(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None) -> Non
             _refuse(f"{name} must be {pattern}, got {list(tensor.shape)}: {tensor.dim()} dimensions, expected 2")
         if tensor.dtype not in _DTYPES:
             _refuse(f"{name} must be float32, bfloat16 or float16, got {_name(tensor.dtype)}")
-        if tensor.shape[1] > 1 and tensor.stride(1) != 1:
+        if tensor.numel() and tensor.shape[1] > 1 and tensor.stride(1) != 1:
             _refuse(f"{name} must be contiguous in its last dimension, got strides {list(tensor.stride())}")
     count, width = vectors.shape
     if width != queries.shape[1]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from remory.ops.encode_plain import encode_plain
-from remory.ops.library import ops, use_plain
+from remory.ops.library import ops, use_plain, without_autocast
 
 
 def encode(
@@ -57,7 +58,7 @@ def encode(
     256 dimensions, and a length or a depth out of range stops the kernel: the next call that waits for the GPU raises,
     and the process needs a new CUDA context.
     """
-    compute = encode_plain if use_plain(features, summary, embeddings, idf, *weights) else ops.encode
+    compute = encode_plain if use_plain(features, summary, embeddings, idf, *weights) else _encode
     return compute(
         features,
         lengths,
@@ -82,6 +83,12 @@ def encode(
         idf,
         summary_lengths=summary_lengths,
     )
+
+
+def _encode(features: Tensor, *others: Any, **named: Any) -> Tensor:
+    # The kernels know two dtypes, and its matrix products must not come in a third.
+    with without_autocast(features.device):
+        return ops.encode(features, *others, **named)
 
 
 @torch.library.register_fake("remory::encode")

@@ -25,6 +25,8 @@ def inject(embeddings: Tensor, rows: Tensor, positions: Tensor) -> None:
         inject_plain(embeddings, rows, positions)
     else:
         _kernel(embeddings, rows, positions)
+        # The dispatcher does not: without it autograd would go on with what is no longer what it saved.
+        torch.autograd.graph.increment_version(embeddings)
 
 
 def inject_plain(embeddings: Tensor, rows: Tensor, positions: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -31,6 +32,13 @@ ops = torch.ops.remory
 def kernels() -> dict[str, bool]:
     """For each type of device, whether its kernels were compiled into the extension."""
     return {"cpu": True, "cuda": ops.has_cuda_kernels()}
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Within, matrix products keep the dtype of their factors, whatever the caller has torch do."""
+    if not (torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 def use_plain(first: Tensor, *others: Tensor | None) -> bool:

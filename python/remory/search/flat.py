@@ -132,15 +132,15 @@ class FlatIndex:
         """Write the index as it is now to one checksummed file, which replaces a file at `path` when it is complete.
 
         A process that is killed meanwhile leaves the old file as it was, and beside it one named
-        `PATH.NUMBERS.partial`. Raises OSError.
+        `PATH.NUMBERS.partial`. Raises OSError, and ValueError for a path with a null character.
         """
-        self._index.save(os.fspath(path))
+        self._index.save(_path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], threads: int | None = None) -> Self:
         """Read what `save` wrote. Raises OSError, and DamagedIndex when any byte is not as it was written."""
         index = cls.__new__(cls)
-        index._set(_index.FlatIndex.load(os.fspath(path), _thread_count(threads)), threads)
+        index._set(_index.FlatIndex.load(_path(path), _thread_count(threads)), threads)
         return index
 
     def _set(self, index: Any, threads: int | None) -> None:
@@ -150,6 +150,14 @@ class FlatIndex:
     def _rows(self, ids: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ids = _ids(ids)
         return ids, _vectors("vectors", vectors, "n", len(ids), self.dimension)
+
+
+def _path(path: str | os.PathLike[str]) -> bytes:
+    """The path as the system takes it, which ends at a null character."""
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError(f"the path {path!r} has a null character")
+    return encoded
 
 
 def _thread_count(threads: int | None) -> int:
