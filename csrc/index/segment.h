@@ -14,19 +14,12 @@
 
 namespace remory::index {
 
-// Memory for `count` elements, aligned for any vector register, not touched: what is never written costs nothing.
+// Memory for `count` elements, aligned for any vector register, not touched: what is never written costs nothing. Large
+// blocks are the system's own pages, which it has back at once when they are freed.
 template <class Element>
 class Block {
  public:
-  explicit Block(int64_t count) : nbytes_(static_cast<size_t>(count) * sizeof(Element)) {
-    const bool large = nbytes_ >= kHugePage;
-    const size_t alignment = large ? kHugePage : kCacheLine;
-    void* memory = nullptr;
-    if (nbytes_ != 0 && posix_memalign(&memory, alignment, nbytes_) != 0) throw std::bad_alloc();
-    data_.reset(static_cast<Element*>(memory));
-    // Fewer and larger pages: a scan misses the table of pages less, and so does what fills it.
-    if (large) madvise(memory, nbytes_ / kHugePage * kHugePage, MADV_HUGEPAGE);
-  }
+  explicit Block(int64_t count) : nbytes_(static_cast<size_t>(count) * sizeof(Element)), data_(take(nbytes_)) {}
 
   Element* get() const { return data_.get(); }
   Element& operator[](int64_t i) const { return data_.get()[i]; }
@@ -36,11 +29,41 @@ class Block {
   static constexpr size_t kHugePage = size_t{1} << 21, kCacheLine = 64;
 
   struct Free {
-    void operator()(Element* data) const { std::free(data); }
+    size_t mapped;  // bytes, or 0 for what is the heap's
+    void operator()(Element* data) const {
+      if (mapped != 0) {
+        munmap(data, mapped);
+      } else {
+        std::free(data);
+      }
+    }
   };
+  using Memory = std::unique_ptr<Element, Free>;
+
+  static Memory take(size_t nbytes) {
+    if (nbytes >= kHugePage) return map(nbytes);
+    void* memory = nullptr;
+    if (nbytes != 0 && posix_memalign(&memory, kCacheLine, nbytes) != 0) throw std::bad_alloc();
+    return Memory(static_cast<Element*>(memory), Free{0});
+  }
+
+  // Huge pages: a scan misses the table of pages less, and so does what fills it. They begin at multiples of their
+  // size.
+  static Memory map(size_t nbytes) {
+    const size_t length = (nbytes + kHugePage - 1) / kHugePage * kHugePage;
+    void* memory = mmap(nullptr, length + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    char* begin = static_cast<char*>(memory);
+    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    if (before != 0) munmap(begin, before);
+    begin += before;
+    munmap(begin + length, kHugePage - before);
+    madvise(begin, length, MADV_HUGEPAGE);
+    return Memory(reinterpret_cast<Element*>(begin), Free{length});
+  }
 
   size_t nbytes_;
-  std::unique_ptr<Element, Free> data_;
+  Memory data_;
 };
 
 class Segment {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -48,4 +49,10 @@ def use_plain(first: Tensor, *others: Tensor | None) -> bool:
         for tensor in (first, *others):
             if tensor is not None and tensor.requires_grad:
                 return True
-    return first.is_cuda and not kernels()["cuda"]
+    return first.is_cuda and not _serves(first.device)
+
+
+@cache
+def _serves(device: torch.device) -> bool:
+    """Whether the extension has kernels that this GPU can run: they are compiled from compute capability 8.0 on."""
+    return kernels()["cuda"] and torch.cuda.get_device_capability(device) >= (8, 0)
