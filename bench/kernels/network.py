@@ -15,8 +15,8 @@ from torch import Tensor
 
 from remory import ops
 
-# Imported where it is used: it needs packages that a machine lent for its GPU may lack, and without them only the cases
-# of `encode` fail.
+# Imported where it is used: it needs packages that a machine with a GPU may lack, and without them only the cases of
+# `encode` fail.
 if TYPE_CHECKING:
     from remory.network import Geometry
 

@@ -64,7 +64,7 @@ struct Norms {
 
 inline Norms norms(ElementType type) { return {0x1p-80f, type == ElementType::float16 ? 0x1p32f : 0x1p120f}; }
 
-// How far a score of a tile, or a true score rounded to float32, may be from the exact cosine.
+// How far a score of a tile may be from the exact cosine, whether or not that was rounded to float32.
 float score_error(const Directions& directions);
 
 // One level of the processor's instructions.

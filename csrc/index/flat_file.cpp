@@ -95,8 +95,9 @@ class Writer {
 
   void write(const void* data, size_t size) {
     checksum_ = crc32c(checksum_, data, size);
-    if (buffer_.size() + size > kBuffer) flush();
-    if (size > kBuffer / 2) return file_.write(data, size);
+    const bool large = size > kBuffer / 2;
+    if (large || buffer_.size() + size > kBuffer) flush();
+    if (large) return file_.write(data, size);
     const auto* bytes = static_cast<const char*>(data);
     buffer_.insert(buffer_.end(), bytes, bytes + size);
   }

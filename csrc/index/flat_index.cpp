@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "exact.h"
@@ -177,7 +178,7 @@ void FlatIndex::write(const std::vector<int64_t>& ids, const float* vectors, boo
     after.live -= count;
   }
   publish(std::move(after));
-  if (replacing) give_back();
+  if (replacing) try_to_give_back();
 }
 
 // Makes the ids stand for the batch's rows; `before` gets their places of before.
@@ -222,7 +223,7 @@ int64_t FlatIndex::remove(const int64_t* ids, int64_t count) {
   const int64_t removed = state_.live - after.live;
   if (removed > 0) {
     publish(std::move(after));
-    give_back();
+    try_to_give_back();
   }
   return removed;
 }
@@ -231,6 +232,14 @@ void FlatIndex::kill(uint64_t place, Segment::Version version) {
   Segment& segment = *segments_[place >> 32];
   segment.died[static_cast<uint32_t>(place)].store(version, std::memory_order_relaxed);
   segment.dead.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Moving rows takes memory. Where there is none the write is done nevertheless, and a later one tries again.
+void FlatIndex::try_to_give_back() {
+  try {
+    give_back();
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 // Lets go of segments that hold mostly dead rows, after appending their live rows again. Views keep the old ones.

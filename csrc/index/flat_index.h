@@ -99,6 +99,7 @@ class FlatIndex {
   void place(const Batch& batch, const std::vector<int64_t>& ids, bool replacing, std::vector<uint64_t>& before);
   void unplace(const std::vector<int64_t>& ids, const std::vector<uint64_t>& before);
   void kill(uint64_t place, Segment::Version version);
+  void try_to_give_back();
   void give_back();
   void publish(State state);
 

@@ -106,12 +106,17 @@ def test_what_does_not_fit_is_refused(change: dict, message: str) -> None:
         made.search(**given)
 
 
-@pytest.mark.parametrize("backend", ["remory", pytest.param("faiss", marks=needs_faiss)])
-def test_rows_without_a_direction_are_refused(backend: str) -> None:
+@pytest.mark.parametrize(
+    ("backend", "device"),
+    [("remory", "cpu"), ("remory", "cpu:0"), pytest.param("faiss", "cpu", marks=needs_faiss)],
+    ids=["index", "resident", "faiss"],
+)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0])
+def test_rows_without_a_direction_are_refused(backend: str, device: str, value: float) -> None:
+    """`cpu:0` stands for any other device than plain "cpu"."""
     vectors = np.ones((3, 2), np.float32)
-    vectors[1] = np.nan, 0
-    with pytest.raises(InvalidInput, match="1"):
-        VectorSet(vectors, backend=backend)
-    vectors[1] = 0
-    with pytest.raises(InvalidInput, match="1"):
-        VectorSet(vectors, backend=backend)
+    vectors[1] = value
+    with pytest.raises(InvalidInput, match=r"(row|id) 1 "):
+        VectorSet(vectors, device=device, backend=backend)
+    vectors[1] = 1e30, 1e-30
+    VectorSet(vectors, device=device, backend=backend)

@@ -74,8 +74,8 @@ class FlatIndex:
 
     Thread-safe and free of the GIL: any number of searches run beside one writer, and each sees one state that existed;
     writers wait for each other. Growth is amortised, removal rebuilds nothing, and the memory of dead rows is given
-    back when they are many. A write that raises has changed nothing. In a process that was
-    forked while a thread wrote, the copy can be searched, but not written.
+    back when they are many. A write that raises has changed nothing. In a process that was forked while a thread wrote,
+    the copy can be searched, but not written.
 
     `certified` keeps int8 copies of the vectors beside them, a quarter more memory, with a bound on each copy's error:
     a search reads the copies, and then scores exactly the few vectors that may be among the best. The answer is the

@@ -131,6 +131,8 @@ class _ResidentRows:
 
     def __init__(self, vectors: np.ndarray, device: str) -> None:
         self._vectors = torch.from_numpy(vectors).to(device, copy=True)
+        norms = torch.linalg.vector_norm(self._vectors, dim=1, dtype=torch.float64)
+        _require_directions(norms.cpu().numpy())
 
     def search(self, queries: np.ndarray, k: int, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         device = self._vectors.device
@@ -171,7 +173,12 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     """Rows [n, D] as unit vectors, float32. Raises InvalidInput for a row that has no direction."""
     exact = rows.astype(np.float64)
     norms = np.sqrt(np.einsum("nd,nd->n", exact, exact))
+    _require_directions(norms)
+    return (exact / norms[:, None]).astype(np.float32)
+
+
+def _require_directions(norms: np.ndarray) -> None:
+    """`norms` [n] of rows, in float64, where no square of a float32 number overflows."""
     bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
     if len(bad):
         raise InvalidInput(f"row {bad[0]} has a NaN, an infinity or only zeros: it has no direction")
-    return (exact / norms[:, None]).astype(np.float32)
