@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <random>
 
 #include "checksum.h"
 
@@ -217,11 +217,11 @@ Header read_header(Reader& reader, const File& file) {
 }  // namespace
 
 void save(const FlatView& view, bool certified, const std::string& path) {
-  static std::atomic<uint64_t> saves{0};
-  const std::string written =
-      path + "." + std::to_string(getpid()) + "-" + std::to_string(saves.fetch_add(1)) + ".partial";
+  // By chance, because processes of two containers may share a folder and a number.
+  std::random_device chance;
+  const std::string written = path + "." + std::to_string(chance()) + "-" + std::to_string(chance()) + ".partial";
+  const File file(written, O_WRONLY | O_CREAT | O_EXCL, path);
   try {
-    const File file(written, O_WRONLY | O_CREAT | O_TRUNC, path);
     write_view(view, certified, file);
     file.sync();
     if (rename(written.c_str(), path.c_str()) != 0) file.fail();

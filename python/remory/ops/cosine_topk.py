@@ -39,14 +39,14 @@ def cosine_topk(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None = 
     within `score_error(D)` of the exact cosine.
 
     Raises InvalidInput with the tensor and the row for a NaN, an infinity or a row of zeros, which has no direction;
-    RuntimeError with the numbers when shapes, dtypes, devices or k do not fit. While a CUDA graph is captured nobody
-    can look: then such a row shows as a NaN in scores[q, 0] for every q, with the lowest such vector in ids[q, 0], or
-    -1 where it is the query.
+    RuntimeError with the numbers when shapes, dtypes, devices or k do not fit. While a CUDA graph is captured, and in
+    what torch.compile makes, nobody looks: then such a row shows as a NaN in scores[q, 0] for every q, with the lowest
+    such vector in ids[q, 0], or -1 where it is the query.
     """
     if k > _KERNEL_MOST_K.get(queries.device.type, 0) or use_plain(queries, vectors):
         return cosine_topk_plain(queries, vectors, k, mask)
     scores, ids = ops.cosine_topk(queries, vectors, k, mask)
-    if not (scores.is_cuda and torch.cuda.is_current_stream_capturing()):
+    if not (torch.compiler.is_compiling() or (scores.is_cuda and torch.cuda.is_current_stream_capturing())):
         _refuse_reported(queries, vectors, scores, ids)
     return scores, ids
 

@@ -67,7 +67,7 @@ class VectorSet:
             self._exact.add(np.arange(self.rows), vectors)
         else:
             self._exact = _ResidentRows(vectors, device)
-        self._graph = self._build_graph(vectors) if graph else None
+        self._graph = _GraphRows(vectors) if graph else None
 
     def search(
         self, queries: np.ndarray, k: int, mask: np.ndarray | None = None, strategy: str | None = None
@@ -93,7 +93,7 @@ class VectorSet:
         selected = self.rows if mask is None else int(np.count_nonzero(mask))
         choice = choose(self.rows, selected, has_graph=self._graph is not None, device=self.device, asked=strategy)
         if choice.strategy == HNSW and self._graph is not None:
-            found = self._walk(self._graph, queries, min(k, selected), k, mask)
+            found = self._graph.search(queries, k, mask, least=min(k, selected))
             if found is not None:
                 return self._results(found, HNSW, choice.reason)
             return self._results(self._exact.search(queries, k, mask), EXACT, f"the graph named fewer than {k} rows")
@@ -101,25 +101,6 @@ class VectorSet:
 
     def _results(self, found: tuple[np.ndarray, np.ndarray], strategy: str, reason: str) -> Results:
         return Results(*found, strategy, self.backend, self.device, reason)
-
-    def _build_graph(self, vectors: np.ndarray) -> HnswGraph | None:
-        batches = (_unit(vectors[first : first + _GRAPH_BATCH]) for first in range(0, self.rows, _GRAPH_BATCH))
-        return HnswGraph.build(batches, np.arange(self.rows), self.dimension, 0, threading.Event())
-
-    def _walk(
-        self, graph: HnswGraph, queries: np.ndarray, least: int, k: int, mask: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """None when the graph names fewer than `least` vectors for a query."""
-        allowed = None if mask is None else np.flatnonzero(mask)
-        scores, ids = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-        for number, direction in enumerate(_unit(queries)):
-            named = graph.candidates(direction, max(_GRAPH_CANDIDATES, 2 * k), allowed)
-            if len(named) < least:
-                return None
-            only = np.zeros(self.rows, dtype=bool)
-            only[named] = True
-            scores[number], ids[number] = (found[0] for found in self._exact.search(queries[number][None], k, only))
-        return scores, ids
 
 
 class _Exact(Protocol):
@@ -140,6 +121,34 @@ class _ResidentRows:
         kept = None if mask is None else torch.from_numpy(mask).to(device)
         scores, ids = cosine_topk(given, self._vectors, k, kept)
         return scores.cpu().numpy(), ids.cpu().numpy()
+
+
+class _GraphRows:
+    """Vectors with a graph; what it names is scored exactly, on the CPU."""
+
+    def __init__(self, vectors: np.ndarray) -> None:
+        self._vectors = torch.from_numpy(vectors.copy())
+        batches = (_unit(vectors[first : first + _GRAPH_BATCH]) for first in range(0, len(vectors), _GRAPH_BATCH))
+        graph = HnswGraph.build(batches, np.arange(len(vectors)), vectors.shape[1], 0, threading.Event())
+        assert graph is not None  # nobody has stopped it
+        self._graph = graph
+
+    def search(
+        self, queries: np.ndarray, k: int, mask: np.ndarray | None, least: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """None when the graph names fewer than `least` vectors for a query."""
+        allowed = None if mask is None else np.flatnonzero(mask)
+        scores, ids = np.empty((len(queries), k), np.float32), np.full((len(queries), k), -1)
+        for number, direction in enumerate(_unit(queries)):
+            # Ascending, so that equal scores go to the lower id.
+            named = np.sort(self._graph.candidates(direction, max(_GRAPH_CANDIDATES, 2 * k), allowed))
+            if len(named) < least:
+                return None
+            best, places = cosine_topk(torch.from_numpy(queries[number : number + 1]), self._vectors[named], k)
+            count = min(k, len(named))
+            scores[number] = best[0]
+            ids[number, :count] = named[places[0, :count]]
+        return scores, ids
 
 
 class _FaissRows:
