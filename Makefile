@@ -24,7 +24,7 @@ help:
 	@echo "make setup   make .venv, install the pinned dependencies, build the extension"
 	@echo "make setup-sglang   make .venv-sglang: SGLang for CPUs, for serve --backend sglang --sglang-python .venv-sglang/bin/python"
 	@echo "make test-asan   the CUDA kernels' tests with AddressSanitizer and UndefinedBehaviorSanitizer"
-	@echo "make test-sglang    run the tests that need it"
+	@echo "make test-sglang    run the tests that need SGLang"
 	@echo "make bench   every kernel beside the best alternatives and the machine's limits, a compaction beside a plain prefill"
 	@echo "make bench-service   the scoped memory under load"
 	@echo "make bench-text      how well texts are found again and chats summed up, and notes under load"
@@ -123,7 +123,7 @@ serve: setup
 
 bench: setup
 	@$(VENV)/bin/python -m bench.kernels $(ARGS)
-	@$(VENV)/bin/python bench/compaction.py
+	@$(if $(ARGS),:,$(VENV)/bin/python bench/compaction.py)
 
 bench-service: setup
 	@$(VENV)/bin/python -m bench.service $(ARGS)

@@ -252,6 +252,7 @@ def test_a_vector_without_a_direction_is_refused(topk: Topk) -> None:
         ({"mask": torch.ones(5, dtype=torch.bool)}, r"mask must be \[N\] = \[6\], got \[5\]"),
         ({"mask": torch.ones(6, dtype=torch.uint8)}, r"mask must be \[ceil\(N/8\)\] = \[1\], got \[6\]"),
         ({"k": 0}, "k is 0, expected at least 1"),
+        ({"vectors": [[1.0] * 4]}, "vectors must be a torch.Tensor, got list"),
     ],
 )
 def test_what_does_not_fit_is_refused(topk: Topk, change: dict, message: str) -> None:

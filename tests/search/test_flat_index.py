@@ -255,6 +255,7 @@ def test_what_does_not_fit_is_refused() -> None:
     index, ids, rows = FlatIndex(4), np.arange(3), vectors_of(18, 3, 4)
     for call, words in (
         (lambda: FlatIndex(0), "dimension is 0, expected at least 1"),
+        (lambda: FlatIndex(8.5), "dimension must be an integer, got float"),
         (lambda: FlatIndex(2**21), "dimension is 2097152, expected 1 to 1048576"),
         (lambda: FlatIndex(4, threads=0), "threads is 0, expected at least 1"),
         (lambda: index.add(ids, rows[:, :3]), r"vectors must be \[n, D\] = \[3, 4\], got \[3, 3\]"),

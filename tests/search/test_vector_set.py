@@ -87,6 +87,8 @@ def test_a_gpu_answers_as_the_cpu_does(vectors: np.ndarray, queries: np.ndarray,
     [
         ({"vectors": np.ones(3, np.float32)}, r"vectors must be \[N, D\] float32, got \[3\] float32"),
         ({"vectors": np.ones((3, 2))}, r"vectors must be \[N, D\] float32, got \[3, 2\] float64"),
+        ({"vectors": [[1.0, 2.0]]}, "vectors must be a numpy array, got builtins.list"),
+        ({"queries": torch.ones(1, 2)}, "queries must be a numpy array, got torch.Tensor"),
         ({"backend": "numpy"}, "backend is 'numpy', expected remory or faiss"),
         (
             {"queries": np.ones((1, 3), np.float32)},

@@ -35,14 +35,16 @@ def cosine_topk(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None = 
     queries [Q, D] and vectors [N, D]: float32, bfloat16 or float16 each, contiguous in their last dimension, of any
     norm but zero. mask: [N] bool, or a bit for each vector, [ceil(N / 8)] uint8, the lowest bit first; only vectors
     where it is true take part, and what the others hold is never looked at. Equal scores go to the lower id, and equal
-    vectors have equal scores. Where fewer than k take part, the rest is -inf and -1. k may be larger than N. A score is
-    within `score_error(D)` of the exact cosine.
+    vectors have equal scores. Where fewer than k take part, the rest is -inf and -1. k may be larger than N; above
+    1,000 on the CPU and 1,024 on a GPU the slower plain definition runs. A score is within `score_error(D)` of the
+    exact cosine.
 
     Raises InvalidInput with the tensor and the row for a NaN, an infinity or a row of zeros, which has no direction;
     RuntimeError with the numbers when shapes, dtypes, devices or k do not fit. While a CUDA graph is captured, and in
     what torch.compile makes, nobody looks: then such a row shows as a NaN in scores[q, 0] for every q, with the lowest
     such vector in ids[q, 0], or -1 where it is the query.
     """
+    _require_tensors(queries, vectors)
     if k > _KERNEL_MOST_K.get(queries.device.type, 0) or use_plain(queries, vectors):
         return cosine_topk_plain(queries, vectors, k, mask)
     scores, ids = ops.cosine_topk(queries, vectors, k, mask)
@@ -200,7 +202,16 @@ def _spans(start: int, stop: int, step: int) -> Iterator[tuple[int, int]]:
         yield begin, min(begin + step, stop)
 
 
+def _require_tensors(queries: object, vectors: object) -> None:
+    for name, given in (("queries", queries), ("vectors", vectors)):
+        if not isinstance(given, Tensor):
+            _refuse(
+                f"{name} must be a torch.Tensor, got {type(given).__name__}; torch.from_numpy makes one of an array"
+            )
+
+
 def _check(queries: Tensor, vectors: Tensor, k: int, mask: Tensor | None) -> None:
+    _require_tensors(queries, vectors)
     for name, pattern, tensor in (("queries", "[Q, D]", queries), ("vectors", "[N, D]", vectors)):
         if tensor.dim() != 2:
             _refuse(f"{name} must be {pattern}, got {list(tensor.shape)}: {tensor.dim()} dimensions, expected 2")

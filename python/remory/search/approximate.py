@@ -103,5 +103,8 @@ class HnswGraph:
 
 
 def load_faiss() -> Any:
-    """Imported when it is first needed: it is an extra, and loads a second BLAS."""
-    return importlib.import_module("faiss")
+    """Imported when it is first needed: it is an extra, and loads a second BLAS. Raises ImportError with what to do."""
+    try:
+        return importlib.import_module("faiss")
+    except ImportError as error:
+        raise ImportError("FAISS is not installed: pip install 'remory[hnsw]'") from error

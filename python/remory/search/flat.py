@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import platform
 from importlib.machinery import ExtensionFileLoader
@@ -122,7 +123,10 @@ class FlatIndex:
         return self._index.remove(_ids(ids))
 
     def search(self, queries: np.ndarray, k: int, mask: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """`FlatView.search` on the index as it is now."""
+        """As `FlatView.search`, which says all, on the index as it is now.
+
+        queries [Q, D] float32; mask [M] bool by id, of any length: ids from M on take no part.
+        """
         return self.view().search(queries, k, mask)
 
     def view(self) -> FlatView:
@@ -166,9 +170,13 @@ def _thread_count(threads: int | None) -> int:
 
 
 def _count(name: str, value: int) -> int:
-    if value < 1 or value > np.iinfo(np.int64).max:
-        raise InvalidInput(f"{name} is {value}, expected at least 1")
-    return int(value)
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise InvalidInput(f"{name} must be an integer, got {type(value).__name__}") from error
+    if number < 1 or number > np.iinfo(np.int64).max:
+        raise InvalidInput(f"{name} is {number}, expected at least 1 and an int64")
+    return number
 
 
 def _ids(ids: np.ndarray) -> np.ndarray:

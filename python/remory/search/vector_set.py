@@ -52,11 +52,12 @@ class VectorSet:
         Raises InvalidInput with the numbers for vectors of another shape or dtype, with a row that has no direction,
         and for an unknown backend.
         """
+        vectors = _array("vectors", vectors)
         if vectors.ndim != 2 or vectors.dtype != np.float32:
             raise InvalidInput(f"vectors must be [N, D] float32, got {list(vectors.shape)} {vectors.dtype}")
         if backend not in (None, REMORY, FAISS):
             raise InvalidInput(f"backend is {backend!r}, expected {REMORY} or {FAISS}")
-        self.device = device
+        self.device = device = str(torch.device(device))
         self.backend = backend or REMORY
         self.rows, self.dimension = vectors.shape
         self._exact: _Exact
@@ -82,12 +83,14 @@ class VectorSet:
         """
         if strategy not in _STRATEGIES:
             raise InvalidInput(f"strategy is {strategy!r}, expected {EXACT} or {HNSW}")
+        queries = _array("queries", queries)
         if queries.ndim != 2 or queries.shape[1] != self.dimension or queries.dtype != np.float32:
             raise InvalidInput(
                 f"queries must be [Q, D] = [Q, {self.dimension}] float32, got {list(queries.shape)} {queries.dtype}"
             )
         if k < 1:
             raise InvalidInput(f"k is {k}, expected at least 1")
+        mask = None if mask is None else _array("mask", mask)
         if mask is not None and (mask.dtype != bool or mask.shape != (self.rows,)):
             raise InvalidInput(f"mask must be [N] = [{self.rows}] bool, got {list(mask.shape)} {mask.dtype}")
         selected = self.rows if mask is None else int(np.count_nonzero(mask))
@@ -157,6 +160,8 @@ class _FaissRows:
     def __init__(self, vectors: np.ndarray, device: str) -> None:
         self._faiss = load_faiss()
         self._unit = _unit(vectors)
+        if device != "cpu" and not hasattr(self._faiss, "StandardGpuResources"):
+            raise ImportError(f"This FAISS was built without GPUs: install one with them to search on {device}")
         self._resources: Any = None if device == "cpu" else self._faiss.StandardGpuResources()
 
     def search(self, queries: np.ndarray, k: int, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -176,6 +181,12 @@ class _FaissRows:
         scores[:, :count] = found[0]
         ids[:, :count] = found[1] if kept is None else kept[found[1]]
         return scores, ids
+
+
+def _array(name: str, given: object) -> np.ndarray:
+    if not isinstance(given, np.ndarray):
+        raise InvalidInput(f"{name} must be a numpy array, got {type(given).__module__}.{type(given).__name__}")
+    return np.ascontiguousarray(given)
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
