@@ -59,7 +59,7 @@ def _measure(options: argparse.Namespace) -> int:
     threads = options.threads or torch.get_num_threads()
     torch.set_num_threads(threads)
     context = Context(options.device, threads, options.quick)
-    facts = machine.facts(options.device, threads)
+    facts = {**machine.facts(options.device, threads), "quick": options.quick}
     cases = registry.cases(context, options.only)
     print(machine.sentence(facts), f"{len(cases)} cases", sep="\n", file=sys.stderr)
     folder = options.out or _RESULTS / (machine.slug(facts) + ("-quick" if options.quick else ""))

@@ -19,6 +19,8 @@ _KINDS = {"copy": "copy", "read": "read", "product": "GEMM"}
 
 def as_text(run: Run) -> str:
     parts = [machine.sentence(run.machine)]
+    if run.machine.get("quick"):
+        parts.append("A quick run: it shows that everything runs, and its figures mean nothing.")
     for title, head, rows in _sections(run):
         parts.append(f"{title}\n{_align(head, rows)}")
     return "\n\n".join(parts) + "\n"
@@ -54,7 +56,8 @@ def _sections(run: Run) -> list[tuple[str, list[str], Rows]]:
     found += _other_ways(ops)
     found += _memory(ops)
     found += [_growth(series, run.of_group("growth")) for series in _series(run)]
-    found.append(("bars", ["bar", "measured", ""], [_bar(bar) for bar in bars(run.figures)]))
+    if not run.machine.get("quick"):
+        found.append(("bars", ["bar", "measured", ""], [_bar(bar) for bar in bars(run.figures)]))
     if run.failed:
         rows = [[one["op"], one["case"], one["dtype"], one["error"]] for one in run.failed]
         found.append(("failed", ["op", "case", "dtype", "why"], rows))
