@@ -6,8 +6,8 @@ operations that the work takes, how many times faster than the best alternative 
 and the share of the ceiling (a copy of the same bytes, a reading of the same memory, a large matrix product of the same
 dtype) of the same run. Then growth with its fitted exponents, and the bars. Exit code 1 when a case failed.
 
-    python -m bench.kernels                          all of it, about a quarter of an hour, 8 GB of memory
-    python -m bench.kernels --quick                  small sizes, two minutes: does everything run?
+    python -m bench.kernels                          all of it, about a quarter of an hour, with 8 GB of memory free
+    python -m bench.kernels --quick                  small sizes, a minute: does everything run?
     python -m bench.kernels --only cosine_topk       cases whose name has the word: an op, "growth", "batch 32" …
     python -m bench.kernels --device cuda            the ops on a GPU, beside torch there
     python -m bench.kernels --table FOLDER           the table of a run that was made before
@@ -66,7 +66,7 @@ def _measure(options: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
 
     least = 2 if options.quick else 5
-    rounds = options.rounds or (3 if options.quick else 15)
+    rounds = options.rounds or (3 if options.quick else 9)
     session = Session(context, cases, Effort(rounds, options.seconds, min(least, rounds)), facts)
     # Whoever ends it for want of time gets what there is, as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -131,11 +131,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")
     parser.add_argument("--threads", type=int, help="of the ops and of every library (default: torch's choice)")
-    parser.add_argument("--rounds", type=int, help="at most, for each case (default: 15)")
+    parser.add_argument("--rounds", type=int, help="at most, for each case (default: 9)")
     parser.add_argument(
         "--seconds",
         type=float,
-        default=6.0,
+        default=3.0,
         help="a case's rounds may take before there are fewer (default: %(default)s)",
     )
     parser.add_argument(

@@ -17,7 +17,7 @@ from bench.kernels.work import Case, Context, Shelf, Way, Work, name_of
 
 from remory import ops
 
-# 10,000,000 of these are 2.6 GB, and with an index of them all stays under 8 GB.
+# 10,000,000 of these are 2.6 GB; an index of them comes on top.
 DIMENSION = 64
 _ROWS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _TOKENS = (100, 1_000, 10_000, 100_000, 1_000_000)

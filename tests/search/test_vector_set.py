@@ -65,11 +65,18 @@ def test_a_mask_that_lets_few_through_is_searched_exactly(with_graph: VectorSet,
     assert (results.ids % 4 == 0).all()
 
 
-def test_a_graph_that_names_too_few_is_no_answer(with_graph: VectorSet, queries: np.ndarray) -> None:
+def test_a_graph_names_every_vector_when_all_are_asked_for(with_graph: VectorSet, queries: np.ndarray) -> None:
     results = with_graph.search(queries[:1], ROWS, strategy="hnsw")
-    if results.strategy == "exact":
-        assert results.reason == f"the graph named fewer than {ROWS} rows"
+    assert results.strategy == "hnsw"
     assert sorted(results.ids[0].tolist()) == list(range(ROWS))
+
+
+def test_a_graph_that_names_too_few_is_no_answer(with_graph: VectorSet, queries: np.ndarray) -> None:
+    """Among 200 vectors it cannot name 201."""
+    few = np.arange(ROWS) % 100 == 0
+    assert with_graph._graph is not None
+    assert with_graph._graph.search(queries[:1], 10, few, least=201) is None
+    assert with_graph._graph.search(queries[:1], 10, few, least=10) is not None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -76,7 +76,7 @@ class VectorSet:
         """The k vectors of highest cosine for each of queries [Q, D] float32, among those where mask [N] bool is true.
 
         `strategy` is "exact", "hnsw" or None: `choose` decides, by the number of rows, the share that the mask lets
-        through, the device, and whether there is a graph. What a graph names is scored by the exact search, and where
+        through, the device, and whether there is a graph. What a graph names is scored exactly, on the CPU, and where
         it names fewer than k vectors the exact search answers alone.
 
         Raises InvalidInput with the numbers for queries, mask, k or a strategy that do not fit.
