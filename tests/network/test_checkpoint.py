@@ -209,6 +209,39 @@ class TestPublishedForms:
         save_checkpoint(tmp_path / "a", make_network(**NETWORK, summary_conditioned=False), config)
         assert load_checkpoint(tmp_path / "a").strategy == "frontier"
 
+    def test_ours_may_state_its_strategy(self, tmp_path: Path, make_network: Callable[..., MemoryNetwork]) -> None:
+        for name, conditioned, strategy in [("a", True, "frontier"), ("b", True, "reencode"), ("c", False, "frontier")]:
+            config = changed("residual.strategy", strategy)
+            if not conditioned:
+                del config["compressor"]["summary_gate_init"]
+            save_checkpoint(tmp_path / name, make_network(**NETWORK, summary_conditioned=conditioned), config)
+            checkpoint = load_checkpoint(tmp_path / name)
+            assert checkpoint.strategy == strategy
+            assert checkpoint.geometry.summary_conditioned is conditioned
+            assert checkpoint.config["residual"]["strategy"] == strategy
+
+    def test_a_network_that_reads_no_summary_cannot_reencode(
+        self, tmp_path: Path, make_network: Callable[..., MemoryNetwork]
+    ) -> None:
+        config = changed("residual.strategy", "reencode")
+        del config["compressor"]["summary_gate_init"]
+        network = make_network(**NETWORK, summary_conditioned=False)
+        write_folder(tmp_path / "a", config, network.state_dict())
+        assert "only a network that reads the summary can fold old memory into new" in refusal(tmp_path / "a")
+        with pytest.raises(CheckpointError, match="only a network that reads the summary"):
+            save_checkpoint(tmp_path / "b", network, config)
+
+    @pytest.mark.parametrize("schema", [None, "remory_glm53_local_evaluation_v1"])
+    @pytest.mark.parametrize("strategy", ["frontier", "reencode"])
+    def test_the_published_forms_state_no_strategy(
+        self, tmp_path: Path, make_network: Callable[..., MemoryNetwork], schema: str | None, strategy: str
+    ) -> None:
+        config = self.published(schema)
+        config["residual"] = {**config["residual"], "strategy": strategy}
+        network = make_network(block_tokens=48, summary_conditioned=schema is None)
+        write_folder(tmp_path / "a", config, network.state_dict())
+        assert "residual.strategy belongs to the schema remory.memory.v1" in refusal(tmp_path / "a")
+
     def test_layer_types_may_be_written_short(self, tmp_path: Path, network: MemoryNetwork) -> None:
         save_checkpoint(tmp_path / "a", network, changed("compressor.layer_types", ["sliding", "sliding", "full"]))
         assert load_checkpoint(tmp_path / "a").geometry == network.geometry
@@ -220,12 +253,14 @@ class TestIdentity:
     ) -> None:
         identities = [load_checkpoint(folder).identity("1"), load_checkpoint(folder).identity("2")]
         save_checkpoint(tmp_path / "prompt", network, changed("summary_contract.prompt", "Sum up."))
+        save_checkpoint(tmp_path / "strategy", network, changed("residual.strategy", "frontier"))
         save_checkpoint(tmp_path / "actor", network, changed("target_model", "another actor"))
         with torch.no_grad():
             network.get_parameter("fc.weight")[0, 0] += 1
         save_checkpoint(tmp_path / "weights", network, CONFIG)
-        identities += [load_checkpoint(tmp_path / name).identity("1") for name in ("prompt", "actor", "weights")]
-        assert len(set(identities)) == 5
+        names = ("prompt", "strategy", "actor", "weights")
+        identities += [load_checkpoint(tmp_path / name).identity("1") for name in names]
+        assert len(set(identities)) == 6
         assert all(len(identity) == 64 and int(identity, 16) for identity in identities)
 
     def test_it_does_not_depend_on_place_spacing_or_key_order(self, folder: Path) -> None:
@@ -429,6 +464,7 @@ CONFIG_FAULTS: list[tuple[str, Any, str]] = [
     ("compressor.trained", ..., "compressor.trained must be stated"),
     ("residual.block_tokens", 50, "block_tokens 50 is not a multiple of compression_ratio 8"),
     ("residual.memory_budget", 5, "memory_budget 5 is less than the 6 rows of one block"),
+    ("residual.strategy", "keep", "residual.strategy: Input should be 'reencode' or 'frontier'"),
     ("summary_contract.end_token_id", -1, "summary_contract.end_token_id: Input should be greater than or equal to 0"),
     ("summary_contract.student_memory_before_ids", ..., "student_memory_before_ids: Field required"),
     ("summary_contract.prompt", "", "summary_contract.prompt: String should have at least 1 character"),

@@ -80,9 +80,12 @@ class CompressorSection(_Section):
 
 
 class ResidualSection(_Section):
+    """`strategy`: what becomes of older memory at the next compaction, for our own schema to state."""
+
     block_tokens: Size
     compression_ratio: Size
     memory_budget: Size
+    strategy: Strategy | None = None
 
     @model_validator(mode="after")
     def _check(self) -> ResidualSection:
@@ -150,7 +153,18 @@ class CheckpointConfig(_Section):
             raise ValueError("compressor.trained must be stated")
         if self.schema_name != GLM_SCHEMA and self.feature_view is not None:
             raise ValueError(f"feature_view belongs to the schema {GLM_SCHEMA}")
+        self._check_strategy()
         return self
+
+    def _check_strategy(self) -> None:
+        stated = self.residual.strategy
+        if stated is not None and self.schema_name != SCHEMA:
+            raise ValueError(f"residual.strategy belongs to the schema {SCHEMA}; the published ones imply theirs")
+        if stated == "reencode" and not self.summary_conditioned:
+            raise ValueError(
+                "residual.strategy is 'reencode', but only a network that reads the summary can fold old memory into "
+                "new, and compressor.summary_gate_init is absent"
+            )
 
     @property
     def summary_conditioned(self) -> bool:
@@ -161,8 +175,13 @@ class CheckpointConfig(_Section):
 
     @property
     def strategy(self) -> Strategy:
-        """Only a network that reads the summary can fold old memory into new; the other keeps its frontier."""
-        return "reencode" if self.summary_conditioned else "frontier"
+        """As stated. Else a network that reads the summary folds old memory into new; the other keeps its frontier."""
+        return self.residual.strategy or ("reencode" if self.summary_conditioned else "frontier")
+
+    @property
+    def keeps_branches(self) -> bool:
+        """Whether a frontier takes in the nodes of finished sub-agents: the published contract refuses them."""
+        return self.schema_name == SCHEMA
 
     @property
     def trained(self) -> bool:
