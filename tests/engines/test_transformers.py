@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from remory.engines.base import EncodeRequest, GenerationRequest, Leaf, SamplingParams, Source
+from remory.engines.base import EncodeRequest, Fold, GenerationRequest, Leaf, SamplingParams, Source
 from remory.engines.transformers import TransformersEngine
 from remory.errors import CheckpointError, ContextOverflow, EngineBusy, InvalidInput
 from remory.network import load_checkpoint, save_checkpoint
@@ -356,7 +356,6 @@ def test_features_are_the_layers_outputs_under_the_whole_prefix(engine, referenc
 
 def test_blocks_longer_than_a_chunk_give_the_same_rows(engine, monkeypatch):
     from remory.engines import encoding
-    from remory.engines.base import Fold
 
     request = EncodeRequest(
         prefix_ids=prompt(30),
@@ -504,6 +503,33 @@ def test_markers_are_read_but_are_no_source(engine, reference):
         told = reference.model(torch.cat([ids[:20], prompt(9, 9)])[None]).last_hidden_state[0, -9:]
         expected = engine._first[1].network(features, told, 0)
     assert (result.nodes[0].float() - expected).norm() / expected.norm() < 4e-3
+
+
+def kept_alone(length: int, **fields) -> EncodeRequest:
+    """A request without leaves over a context of so many tokens, with four nodes kept."""
+    kept = [torch.randn(8, 64, generator=torch.Generator().manual_seed(n)).to(torch.bfloat16) for n in range(4)]
+    none = torch.empty(0, dtype=torch.int64)
+    return EncodeRequest(prompt(50), Source(prompt(length)), none, [], kept=kept, **fields)
+
+
+def test_rows_that_are_only_joined_are_given_back(engine):
+    before = engine.stats()["prompt_tokens_total"]
+    request = kept_alone(30, summary_ids=prompt(12), summary_tokens=9)
+    result = engine.encode(request)
+    assert all(torch.equal(rows, old) for rows, old in zip(result.nodes, request.kept, strict=True))
+    assert (result.features, result.timings_ms) == ({}, {})
+    assert engine.stats()["prompt_tokens_total"] == before
+
+
+def test_without_leaves_the_context_is_not_read(engine):
+    """It may then be longer than what the actor reads, and the parents are the same."""
+    rows = []
+    for length in (30, 4000):
+        request = kept_alone(length, summary_ids=prompt(12), summary_tokens=9, folds=[Fold(0, 4, 1)])
+        result = engine.encode(request)
+        assert result.features == {}
+        rows.append(torch.cat(result.nodes))
+    assert torch.equal(*rows)
 
 
 def test_encode_without_room_says_the_numbers(engine):

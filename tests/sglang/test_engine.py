@@ -366,6 +366,15 @@ def test_folds_alone_need_no_source(sglang_engine, engine, prepared):
     assert result.features == {}
 
 
+def test_rows_that_are_only_joined_are_given_back(sglang_engine, engine, prepared):
+    kept = [torch.randn(8, 64, generator=torch.Generator().manual_seed(n)).to(torch.bfloat16) for n in range(4)]
+    request = compaction(kept=kept, leaves=[], positions=torch.empty(0).long())
+    for one, network in ((sglang_engine, prepared), (engine, None)):
+        result = one.encode(request, network)
+        assert all(torch.equal(rows, old) for rows, old in zip(result.nodes, kept, strict=True))
+        assert (result.features, result.timings_ms) == ({}, {})
+
+
 def test_rows_in_the_context_are_source_too(sglang_engine, engine, prepared):
     request = compaction(context=with_rows(prompt(320, 3), 4))
     same_rows(sglang_engine.encode(request, prepared).nodes, engine.encode(request).nodes)

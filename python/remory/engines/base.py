@@ -117,7 +117,8 @@ class EncodeRequest:
     The actor reads `prefix_ids`, then `context`. `positions` [N] are the places in `context` that are source tokens
     (markers are read but are not source); `leaves` cut these N source tokens into blocks. The node list starts as
     `kept` (rows [n, D] each) followed by the leaves; `folds` are applied to it in order. `summary_ids` follow
-    `prefix_ids` in a pass of their own; the states of the last `summary_tokens` of them condition the network.
+    `prefix_ids` in a pass of their own; the states of the last `summary_tokens` of them condition the network. Without
+    leaves the context is not read, and without folds too nothing is: `kept` is the result.
     """
 
     prefix_ids: Tensor
@@ -129,13 +130,17 @@ class EncodeRequest:
     summary_ids: Tensor | None = None
     summary_tokens: int = 0
 
+    @property
+    def reads_nothing(self) -> bool:
+        return not self.leaves and not self.folds
+
 
 @dataclass(frozen=True)
 class EncodeResult:
     """Rows [n, D] bfloat16 of each node left in the list, oldest first, and milliseconds by phase.
 
     `features`: for how many source tokens the features came from where: "prefill", read for this compaction, or "live",
-    kept when the session itself ran.
+    kept when the session itself ran; empty when no source token was read.
     """
 
     nodes: list[Tensor]

@@ -53,7 +53,8 @@ def check_encode(actor: ActorInfo, request: EncodeRequest, slots: int) -> None:
         if not 1 <= request.summary_tokens <= len(request.summary_ids):
             raise InvalidInput(f"{request.summary_tokens} of {len(request.summary_ids)} summary_ids are the summary")
     parents = slots * max((fold.count for fold in request.folds), default=0)
-    longest = max(len(request.context), 0 if request.summary_ids is None else len(request.summary_ids), parents)
+    context = len(request.context) if request.leaves else 0
+    longest = max(context, 0 if request.summary_ids is None else len(request.summary_ids), parents)
     total = len(request.prefix_ids) + longest
     if total > actor.context_length:
         raise ContextOverflow(

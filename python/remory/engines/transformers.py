@@ -87,6 +87,8 @@ class TransformersEngine(Engine):
                 raise InvalidInput("no memory checkpoint is loaded, so nothing can be encoded")
             prepared = self._first[1]
         check_encode(self.actor, request, prepared.network.geometry.slots)
+        if request.reads_nothing:
+            return EncodeResult(list(request.kept), {}, {})
         result: EncodeResult | None = self._scheduler.submit(self._encoding(request, prepared)).result()
         if result is None:
             raise EngineFailed("the compaction was ended before it was done")
@@ -194,7 +196,8 @@ class TransformersEngine(Engine):
         encoding = Encoding(self._model, prepared, state, request)
         nodes = yield from encoding.steps()
         self._totals["encoded_tokens"] += len(request.positions)
-        return EncodeResult(nodes, encoding.timings_ms, {"prefill": len(request.positions)})
+        features = {"prefill": len(request.positions)} if request.leaves else {}
+        return EncodeResult(nodes, encoding.timings_ms, features)
 
     def _end_ids(self, request: GenerationRequest) -> frozenset[int]:
         stops = frozenset(request.sampling.stop_token_ids)

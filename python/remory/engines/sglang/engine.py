@@ -87,6 +87,8 @@ class SGLangEngine(Engine):
         if prepared is None:
             raise InvalidInput("no memory checkpoint is loaded, so nothing can be encoded")
         check_encode(self.actor, request, prepared.geometry.slots)
+        if request.reads_nothing:
+            return EncodeResult(list(request.kept), {}, {})
         self._remote.check()
         encoding = Encoding(self._remote, prepared, request)
         nodes = encoding.run()
