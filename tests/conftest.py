@@ -107,7 +107,14 @@ def make_actor(folder: Path, family: str = "llama") -> Path:
     return folder
 
 
-def make_checkpoint(folder: Path, *, budget: int = 64, frontier: bool = False) -> Path:
+def make_checkpoint(
+    folder: Path,
+    *,
+    budget: int = 64,
+    conditioned: bool = True,
+    strategy: str | None = None,
+    schema: str = "remory.memory.v1",
+) -> Path:
     """Write a random checkpoint for `make_actor`: blocks of 64 tokens, 8 rows each."""
     geometry = Geometry(
         hidden_size=WIDTH,
@@ -121,7 +128,7 @@ def make_checkpoint(folder: Path, *, budget: int = 64, frontier: bool = False) -
         compression_ratio=RATIO,
         local_window=32,
         max_depth=4,
-        summary_conditioned=not frontier,
+        summary_conditioned=conditioned,
     )
     network = MemoryNetwork(geometry, output_embedding_rms=0.2, summary_gate_init=0.5, seed=11)
     compressor = {
@@ -142,19 +149,22 @@ def make_checkpoint(folder: Path, *, budget: int = 64, frontier: bool = False) -
         "pointer": None,
         "trained": False,
     }
-    if not frontier:
+    if conditioned:
         compressor["summary_gate_init"] = 0.5
+    residual: dict[str, Any] = {"block_tokens": BLOCK, "compression_ratio": RATIO, "memory_budget": budget}
+    if strategy is not None:
+        residual["strategy"] = strategy
     tokenizer = make_tokenizer()
 
     def ids(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False)
 
     config = {
-        "schema": "remory.memory.v1",
+        "schema": schema,
         "target_model": "tiny",
         "target_revision": "test",
         "compressor": compressor,
-        "residual": {"block_tokens": BLOCK, "compression_ratio": RATIO, "memory_budget": budget},
+        "residual": residual,
         "summary_contract": {
             "end_token_id": 2,
             "student_summary_before_ids": ids("<|im_start|>user\nSummary:\n"),
@@ -186,7 +196,14 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_frontier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny-frontier", frontier=True)
+    """A network that reads no summary, so that it keeps its frontier."""
+    return make_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny-frontier", conditioned=False)
+
+
+@pytest.fixture(scope="session")
+def tiny_keeping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that reads the summary and keeps its frontier because its configuration says so."""
+    return make_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny-keeping", strategy="frontier")
 
 
 @pytest.fixture(scope="session")

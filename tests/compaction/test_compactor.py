@@ -47,6 +47,14 @@ def frontier(tiny_actor, tiny_frontier):
 
 
 @pytest.fixture(scope="module")
+def keeping(tiny_actor, tiny_keeping):
+    """Reads the summary and keeps its frontier."""
+    compactor = make_compactor(tiny_actor, tiny_keeping)
+    yield compactor
+    compactor.engine.close()
+
+
+@pytest.fixture(scope="module")
 def reference(tiny_actor):
     from remory.actors import load_model
 
@@ -188,7 +196,7 @@ def test_branches_join_in_the_order_given(compactor):
     assert one.source_total == 3 * 100 + 80
     assert one.rows_sha256 != two.rows_sha256
     # Each branch's 100 raw tokens stand before the new history: its first row's span begins behind parent and branches.
-    context = compactor._reencode(parent, [left, right], history).context
+    context = compactor._reencode([parent, left, right], history).context
     assert torch.equal(context.ids[-80:], history)
     assert torch.equal(context.rows, torch.cat([parent.rows, left.rows, right.rows]))
     folded = compactor.compact(PREFIX, [], SUMMARY, previous=parent, branches=[left])
@@ -222,10 +230,207 @@ def test_a_frontier_over_budget_merges_old_and_new(frontier):
     assert memory.receipt["timings_ms"]["merge"] > 0
 
 
-def test_a_frontier_refuses_branches(frontier):
-    memory = frontier.compact(PREFIX, tokens(100, 3), SUMMARY)
-    with pytest.raises(InvalidInput, match="cannot fold branches"):
-        frontier.compact(PREFIX, tokens(100, 4), SUMMARY, branches=[memory])
+def test_a_published_frontier_refuses_branches_and_an_empty_history(tiny_actor, tmp_path):
+    glm = make_checkpoint(tmp_path / "glm", conditioned=False, schema="remory_glm53_local_evaluation_v1")
+    published = make_compactor(tiny_actor, glm)
+    memory = published.compact(PREFIX, tokens(100, 3), SUMMARY)
+    for history in (tokens(100, 4), []):
+        with pytest.raises(InvalidInput, match="1 branches given; a frontier checkpoint cannot fold branches"):
+            published.compact(PREFIX, history, SUMMARY, branches=[memory])
+    with pytest.raises(InvalidInput, match="a frontier checkpoint has nothing new to encode"):
+        published.compact(PREFIX, [], SUMMARY, previous=memory)
+    second = published.compact(PREFIX, tokens(100, 4), SUMMARY, previous=memory)
+    assert torch.equal(second.rows[: len(memory.rows)], memory.rows)
+    published.engine.close()
+
+
+def spans_of(memory) -> list[tuple[int, int]]:
+    return [(node.start, node.stop) for node in memory.frontier]
+
+
+def branch_memories(compactor) -> list:
+    """Memories of other prefixes: 100 and 70 tokens, two nodes each."""
+    return [
+        compactor.compact(tokens(30, 40 + n), tokens(length, 30 + n), tokens(8, 50 + n)).named(f"rm_{n}")
+        for n, length in enumerate([100, 70])
+    ]
+
+
+def test_a_conditioned_frontier_keeps_its_rows_and_reads_the_new_summary(keeping, reference):
+    first = keeping.compact(PREFIX, tokens(150, 3), SUMMARY).named("rm_first")
+    history, summary = tokens(100, 4), tokens(10, 5)
+    second = keeping.compact(PREFIX, history, summary, previous=first)
+    assert torch.equal(second.rows[: len(first.rows)], first.rows)
+    with torch.no_grad():
+        seen = torch.cat([embed(reference, PREFIX), first.rows.float(), embed(reference, history)])
+        features = features_of(reference, seen)[-100:].split(BLOCK)
+        network = keeping.checkpoint.network
+        expected, under_the_old = (
+            torch.cat([network(block, summary_states(reference, keeping, told), 0) for block in features])
+            for told in (summary, SUMMARY)
+        )
+    assert close(second.rows[len(first.rows) :], expected)
+    assert not close(second.rows[len(first.rows) :], under_the_old)
+    assert spans_of(second) == [(0, 64), (64, 128), (128, 150), (150, 214), (214, 250)]
+    receipt = second.receipt
+    assert (receipt["strategy"], receipt["previous"], receipt["branches"]) == ("frontier", "rm_first", [])
+    assert (receipt["source_tokens"], receipt["history_tokens"], receipt["summary_tokens"]) == (100, 100, 10)
+    assert receipt["compression_ratio"] == round(250 / 40, 3)
+    assert receipt["depths"] == {"1": 5 * SLOTS}
+
+
+def test_stating_the_frontier_changes_no_first_memory(keeping, compactor):
+    """The same weights: what differs is what becomes of the rows afterwards."""
+    history = tokens(150, 3)
+    first, other = (one.compact(PREFIX, history, SUMMARY) for one in (keeping, compactor))
+    assert first.rows_sha256 == other.rows_sha256
+    assert first.identity != other.identity
+    with pytest.raises(IncompatibleMemory):
+        keeping.compact(PREFIX, history, SUMMARY, previous=other)
+
+
+def test_branches_join_a_frontier_in_the_order_given(keeping, reference):
+    parent = keeping.compact(PREFIX, tokens(50, 3), SUMMARY).named("rm_parent")
+    left, right = branch_memories(keeping)
+    history = tokens(80, 9)
+    one = keeping.compact(PREFIX, history, SUMMARY, previous=parent, branches=[left, right])
+    kept = torch.cat([parent.rows, left.rows, right.rows])
+    assert torch.equal(one.rows[: len(kept)], kept)
+    with torch.no_grad():
+        seen = torch.cat([embed(reference, PREFIX), kept.float(), embed(reference, history)])
+        told = summary_states(reference, keeping, SUMMARY)
+        blocks = features_of(reference, seen)[-80:].split(BLOCK)
+        expected = torch.cat([keeping.checkpoint.network(block, told, 0) for block in blocks])
+    assert close(one.rows[len(kept) :], expected)
+    assert spans_of(one) == [(0, 50), (50, 114), (114, 150), (150, 214), (214, 220), (220, 284), (284, 300)]
+    receipt = one.receipt
+    assert (receipt["previous"], receipt["branches"]) == ("rm_parent", ["rm_0", "rm_1"])
+    assert (receipt["source_tokens"], receipt["soft_tokens"]) == (80, 7 * SLOTS)
+    assert receipt["compression_ratio"] == round(300 / 56, 3)
+    assert receipt["features"] == {"prefill": 80}
+    two = keeping.compact(PREFIX, history, SUMMARY, previous=parent, branches=[right, left])
+    assert torch.equal(two.rows[: len(kept)], torch.cat([parent.rows, right.rows, left.rows]))
+    assert spans_of(two)[1:5] == [(50, 114), (114, 120), (120, 184), (184, 220)]
+    again = keeping.compact(PREFIX, tokens(40, 8), SUMMARY, previous=one)
+    assert torch.equal(again.rows[:-SLOTS], one.rows)
+    assert spans_of(again)[-1] == (300, 340)
+
+
+def test_branches_count_raw_tokens_as_when_they_are_encoded_again(keeping, compactor):
+    totals = []
+    for one in (keeping, compactor):
+        parent, branches = one.compact(PREFIX, tokens(50, 3), SUMMARY), branch_memories(one)
+        memory = one.compact(PREFIX, tokens(80, 9), SUMMARY, previous=parent, branches=branches)
+        assert all(left[1] == right[0] for left, right in zip(spans_of(memory), spans_of(memory)[1:], strict=False))
+        totals.append((memory.frontier[0].start, memory.source_total))
+    assert totals == [(0, 300)] * 2
+
+
+def test_branches_join_without_a_previous_memory(keeping, frontier, reference):
+    """A network that reads no summary takes them in too, when its checkpoint is our own."""
+    for one in (keeping, frontier):
+        left, _ = branch_memories(one)
+        memory = one.compact(PREFIX, tokens(80, 9), SUMMARY, branches=[left])
+        assert torch.equal(memory.rows[: len(left.rows)], left.rows)
+        assert spans_of(memory) == [(0, 64), (64, 100), (100, 164), (164, 180)]
+        assert memory.receipt["previous"] is None
+        assert torch.equal(memory.prefix_ids, PREFIX)
+
+
+def test_branches_alone_are_put_together_as_they_are(keeping):
+    left, right = branch_memories(keeping)
+    parent = keeping.compact(PREFIX, tokens(150, 3), SUMMARY)
+    summary = tokens(6, 5)
+    memory = keeping.compact(PREFIX, [], summary, previous=parent, branches=[left, right])
+    assert torch.equal(memory.rows, torch.cat([parent.rows, left.rows, right.rows]))
+    assert torch.equal(memory.summary_ids, summary)
+    assert memory.source_total == 320
+    receipt = memory.receipt
+    assert (receipt["source_tokens"], receipt["history_tokens"], receipt["features"]) == (0, 0, {})
+    assert receipt["compression_ratio"] == round(320 / 56, 3)
+    assert receipt["timings_ms"] == {"summary": 0.0, "leaves": 0.0, "merge": 0.0}
+    assert json.loads(json.dumps(receipt)) == receipt
+    restored = keeping.restore(memory, [5, 6])
+    assert torch.equal(restored.rows, memory.rows)
+
+
+def test_what_has_neither_history_nor_branches_is_refused(keeping, frontier):
+    for one in (keeping, frontier):
+        with pytest.raises(InvalidInput, match="history_ids is empty, and there is neither"):
+            one.compact(PREFIX, [], SUMMARY)
+        memory = one.compact(PREFIX, tokens(150, 3), SUMMARY)
+        with pytest.raises(InvalidInput, match="a frontier checkpoint has nothing new to encode"):
+            one.compact(PREFIX, [], tokens(2), previous=memory)
+
+
+def merged(compactor, reference, children: torch.Tensor, summary: torch.Tensor, depth: int) -> torch.Tensor:
+    """What the network makes of rows read behind the prefix."""
+    with torch.no_grad():
+        features = features_of(reference, torch.cat([embed(reference, PREFIX), children.float()]))[len(PREFIX) :]
+        return compactor.checkpoint.network(features, summary_states(reference, compactor, summary), depth)
+
+
+def test_a_conditioned_frontier_merges_the_first_run_of_equal_depth(keeping, reference):
+    """A parent of 8 leaves, then 5 leaves and 3 of a branch: these 8 have one depth, and the parent stays."""
+    old = keeping.compact(PREFIX, tokens(13 * BLOCK, 3), SUMMARY)
+    assert [node.depth for node in old.frontier] == [2, 1, 1, 1, 1, 1]
+    branch = keeping.compact(tokens(30, 4), tokens(3 * BLOCK, 5), tokens(8, 6))
+    summary = tokens(10, 7)
+    memory = keeping.compact(PREFIX, [], summary, previous=old, branches=[branch])
+    assert [node.depth for node in memory.frontier] == [2, 2]
+    assert spans_of(memory) == [(0, 8 * BLOCK), (8 * BLOCK, 16 * BLOCK)]
+    assert torch.equal(memory.rows[:SLOTS], old.rows[:SLOTS])
+    children = torch.cat([old.rows[SLOTS:], branch.rows])
+    assert close(memory.rows[SLOTS:], merged(keeping, reference, children, summary, 1))
+    assert not close(memory.rows[SLOTS:], merged(keeping, reference, children, SUMMARY, 1))
+    assert memory.receipt["depths"] == {"2": 2 * SLOTS}
+    assert memory.receipt["timings_ms"]["merge"] > 0
+
+
+def test_parents_of_parents_are_told_their_childrens_depth(tiny_actor, tmp_path, reference):
+    """8 branches of one parent each: the parent of these is told depth 2, and one more would be clamped to 3."""
+    narrow = make_compactor(tiny_actor, make_checkpoint(tmp_path / "narrow", budget=7 * SLOTS, strategy="frontier"))
+    branches = [narrow.compact(PREFIX, tokens(8 * BLOCK, seed), SUMMARY) for seed in range(8)]
+    assert {node.depth for branch in branches for node in branch.frontier} == {2}
+    memory = narrow.compact(PREFIX, [], SUMMARY, branches=branches)
+    children = torch.cat([branch.rows for branch in branches])
+    assert [(node.start, node.stop, node.depth) for node in memory.frontier] == [(0, 64 * BLOCK, 3)]
+    assert close(memory.rows, merged(narrow, reference, children, SUMMARY, 2))
+    top = [replace(memory, frontier=(replace(memory.frontier[0], depth=5),)) for _ in range(8)]
+    highest = narrow.compact(PREFIX, [], SUMMARY, branches=top)
+    assert close(highest.rows, merged(narrow, reference, torch.cat([memory.rows] * 8), SUMMARY, 3))
+    assert highest.receipt["depths"] == {"6": SLOTS}
+    narrow.engine.close()
+
+
+def test_rows_that_are_only_joined_need_no_room_in_the_context(tiny_actor, tmp_path):
+    """260 nodes are more than the actor reads at once; their parents are made of 8 each."""
+    wide = make_compactor(tiny_actor, make_checkpoint(tmp_path / "wide", budget=20 * SLOTS, strategy="frontier"))
+    branch = wide.compact(PREFIX, tokens(20 * BLOCK, 3), SUMMARY)
+    branches = [branch] * 13
+    assert len(PREFIX) + 13 * len(branch.rows) > wide.engine.actor.context_length
+    with pytest.raises(ContextOverflow, match="40 tokens and 2090 to be read behind it are 2130"):
+        wide.compact(PREFIX, tokens(10, 4), SUMMARY, branches=branches)
+    memory = wide.compact(PREFIX, [], SUMMARY, branches=branches)
+    assert memory.source_total == 13 * 20 * BLOCK
+    assert len(memory.rows) <= 20 * SLOTS
+    wide.engine.close()
+
+
+def test_a_frontier_without_a_run_to_merge_says_the_numbers(keeping):
+    """Depths 2, 1, 1, 1, 1, 1 of each: over the budget, and no 8 of one depth beside each other."""
+    old = keeping.compact(PREFIX, tokens(13 * BLOCK, 3), SUMMARY)
+    with pytest.raises(
+        InvalidInput,
+        match=r"12 nodes of 8 rows are 96 rows, the budget is 64, .* depths \[2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1\]",
+    ):
+        keeping.compact(PREFIX, [], SUMMARY, branches=[old, old])
+
+
+def test_a_frontier_that_would_not_get_smaller_is_refused(keeping):
+    left, right = branch_memories(keeping)
+    with pytest.raises(InvalidInput, match=r"no smaller than what it replaces: 48 rows, 120 summary tokens"):
+        keeping.compact(PREFIX, tokens(80, 4), tokens(120, 4), branches=[left, right])
 
 
 def test_the_receipt_says_what_was_done(compactor):

@@ -42,20 +42,20 @@ class Compactor:
     ) -> Memory:
         """Encode the history under its prefix into a new memory; the ones given stay as they are.
 
-        All token fields are one-dimensional and not empty, except `history_ids` when there is a `previous` or a
-        branch. Raises InvalidInput (with the numbers) for input that does not fit, ContextOverflow,
-        IncompatibleMemory for a memory of another identity, and EngineFailed; nothing is left behind then.
+        All token fields are one-dimensional and not empty, except `history_ids` when there is a branch, or with the
+        strategy `reencode` a `previous`. A checkpoint of the published frontier form takes no branches.
+
+        Raises InvalidInput (with the numbers) for input that does not fit, ContextOverflow, IncompatibleMemory for a
+        memory of another identity, and EngineFailed; nothing is left behind then.
         """
         prefix, history, summary = (
             self._ids(name, ids)
             for name, ids in (("prefix_ids", prefix_ids), ("history_ids", history_ids), ("summary_ids", summary_ids))
         )
         self._check(prefix, history, summary, previous, branches)
-        # A frontier memory keeps its old nodes; a re-encoded one reads the old rows as source again.
-        if self.checkpoint.strategy == "frontier" and previous is not None:
-            work = self._continue_frontier(previous, history)
-        else:
-            work = self._reencode(previous, branches, history)
+        # A frontier keeps the nodes it is given; otherwise the old rows are read as source again.
+        extend = self._extend_frontier if self.checkpoint.strategy == "frontier" else self._reencode
+        work = extend(_present(previous, *branches), history)
         expanded = self._check_smaller(work.pyramid, summary, history, previous, branches)
         result = self.engine.encode(self._request(prefix, summary, work), self._network)
         rows = self._joined(result, len(work.pyramid.frontier))
@@ -65,7 +65,7 @@ class Compactor:
             rows_sha256=memory.rows_sha256,
             frontier=memory.frontier,
             source_tokens=len(work.positions),
-            kept_tokens=previous.source_total if previous and work.kept else 0,
+            kept_tokens=work.kept_tokens,
             prefix_ids=prefix,
             history_ids=history,
             summary_ids=summary,
@@ -118,10 +118,10 @@ class Compactor:
         actor = self.engine.actor
         return {"checkpoint": self.checkpoint.name, "actor": actor.name, "actor_revision": actor.revision}
 
-    def _reencode(self, previous: Memory | None, branches: Sequence[Memory], history: Tensor) -> _Work:
+    def _reencode(self, older: Sequence[Memory], history: Tensor) -> _Work:
         """Older summaries and rows, then the new history, all as source."""
         context = _Context()
-        for memory in _present(previous, *branches):
+        for memory in older:
             self._add_memory(context, memory, as_source=True)
         context.add_history(history)
         positions, depths = context.source_positions(), context.source_depths()
@@ -138,26 +138,33 @@ class Compactor:
         )
         return _Work(context.source(), positions, input_depths, pyramid, block, spans=context.source_spans())
 
-    def _continue_frontier(self, previous: Memory, history: Tensor) -> _Work:
-        """The old nodes stay; new history is read under them and joins as leaves."""
+    def _extend_frontier(self, older: Sequence[Memory], history: Tensor) -> _Work:
+        """The older nodes stay, one memory's behind another's; new history is read under them and joins as leaves."""
         context = _Context()
-        context.add(self._placeholders(previous), rows=previous.rows)
-        begin = previous.source_total
-        context.add_history(history, begin)
-        block, ratio = self.checkpoint.block_tokens, self.checkpoint.ratio
-        spans = leaf_spans(len(history), block)
-        leaves = [Node(begin + start, begin + stop, 1) for start, stop in spans]
-        slots = self.checkpoint.geometry.slots
+        nodes: list[Node] = []
+        for memory in older:
+            begin = context.add_kept(memory, self._placeholders(memory))
+            nodes += [Node(begin + node.start, begin + node.stop, node.depth) for node in memory.frontier]
+        begin = context.add_history(history)
+        block, slots = self.checkpoint.block_tokens, self.checkpoint.geometry.slots
+        leaves = [Node(begin + start, begin + stop, 1) for start, stop in leaf_spans(len(history), block)]
         pyramid = self._planned(
             lambda: merge_to_budget(
-                [*previous.frontier, *leaves],
+                [*nodes, *leaves],
                 budget=self.checkpoint.memory_budget,
                 rows_per_node=slots,
-                ratio=ratio,
+                ratio=self.checkpoint.ratio,
             )
         )
-        kept = list(previous.rows.split(slots))
-        return _Work(context.source(), context.source_positions(), [0] * len(leaves), pyramid, block, kept=kept)
+        return _Work(
+            context.source(),
+            context.source_positions(),
+            [0] * len(leaves),
+            pyramid,
+            block,
+            kept=[rows for memory in older for rows in memory.rows.split(slots)],
+            kept_tokens=begin,
+        )
 
     def _request(self, prefix: Tensor, summary: Tensor, work: _Work) -> EncodeRequest:
         conditioned = self.checkpoint.geometry.summary_conditioned
@@ -256,9 +263,9 @@ class Compactor:
                 f"({len(previous.prefix_ids)} tokens); keep the prefix identical"
             )
         if self.checkpoint.strategy == "frontier":
-            if branches:
+            if branches and not self.checkpoint.settings.keeps_branches:
                 raise InvalidInput(f"{len(branches)} branches given; a frontier checkpoint cannot fold branches")
-            if not len(history):
+            if not len(history) and not branches:
                 raise InvalidInput("history_ids is empty: a frontier checkpoint has nothing new to encode")
 
     def _ids(self, name: str, ids: Sequence[int] | Tensor) -> Tensor:
@@ -291,6 +298,7 @@ class _Work:
     pyramid: Pyramid
     block: int
     kept: list[Tensor] = field(default_factory=list)
+    kept_tokens: int = 0
     spans: tuple[Tensor, Tensor] | None = None
 
     def raw_frontier(self) -> list[Node]:
@@ -330,12 +338,20 @@ class _Context:
             self._row_positions.append(positions)
         return positions
 
-    def add_history(self, ids: Tensor, begin: int | None = None) -> None:
-        """Append raw tokens as source; `begin` is the raw index of the first (default: behind what came before)."""
-        begin = self._raw if begin is None else begin
+    def add_history(self, ids: Tensor) -> int:
+        """Append raw tokens as source; returns the raw index of the first."""
+        begin = self._raw
         raw = torch.arange(begin, begin + len(ids))
         self._mark(self.add(ids), torch.zeros_like(ids), raw, raw + 1)
-        self._raw = begin + len(ids)
+        self._raw += len(ids)
+        return begin
+
+    def add_kept(self, memory: Memory, placeholders: Tensor) -> int:
+        """Append rows that are read and are no source; returns the raw index of the first token they stand for."""
+        begin = self._raw
+        self.add(placeholders, rows=memory.rows)
+        self._raw += memory.source_total
+        return begin
 
     def add_summary(self, memory: Memory, as_source: bool) -> None:
         positions = self.add(memory.summary_ids)
