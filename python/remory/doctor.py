@@ -153,7 +153,7 @@ def _checkpoint(folder: str | None, model: str | None) -> Finding:
     checkpoint = load_checkpoint(folder or embedded_checkpoint())
     if not checkpoint.trained:
         return Finding("checkpoint", "note", f"{checkpoint.name}, untrained: rows are the last tokens of each block")
-    return Finding("checkpoint", "ok", f"{checkpoint.name}, trained")
+    return Finding("checkpoint", "ok", f"{checkpoint.name}, trained, strategy {checkpoint.strategy}")
 
 
 def _embedder() -> Finding:

@@ -105,7 +105,7 @@ class Receipt(BaseModel):
     features: dict[str, int] = Field(
         default_factory=dict,
         description="Source tokens by where their features came from: `prefill`, read for this compaction, or `live`, "
-        "kept when the session ran. Empty in memories of earlier versions.",
+        "kept when the session ran. Empty without source, and in memories of earlier versions.",
     )
     timings_ms: dict[str, float] = Field(description="summary, leaves, merge, store")
     expanded: bool | None = Field(default=None, description="true when the memory is no smaller than what it replaces.")

@@ -147,7 +147,10 @@ class CompactBody(Body):
     """History that becomes memory. All ids are the actor's own tokens, rendered with its chat template."""
 
     prefix_ids: Ids = Field(description="System prompt, tools and task; they stay as they are.")
-    history_ids: Ids = Field(description="What is removed. May be empty with `previous` or `branches`.")
+    history_ids: Ids = Field(
+        description="What is removed. May be empty with `branches`, and with `previous` alone if the checkpoint's "
+        "strategy is reencode."
+    )
     summary_ids: Ids = Field(description="The summary of history and all that it replaces.")
     previous: str | None = Field(default=None, description="Handle that the session goes on from.")
     branches: Texts = Field(

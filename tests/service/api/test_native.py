@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.conftest import SERVE_OPTIONS
-from tests.service.conftest import GREEDY, HISTORY, PREFIX, SUMMARY, Server, compact, generate
+from tests.service.conftest import GREEDY, HISTORY, PREFIX, SUMMARY, Server, compact, generate, launch
 
 VOCABULARY = 384
 CONTEXT = 2048
@@ -283,6 +284,40 @@ def test_branches_alone_need_no_history(client: httpx.Client) -> None:
     branches = [compact(client, history_ids=[token] * 250)["handle"] for token in (40, 50)]
     folded = compact(client, history_ids=[], branches=branches)
     assert folded["receipt"]["history_tokens"] == 0
+
+
+def test_a_frontier_that_reads_the_summary_takes_in_branches(
+    tmp_path: Path, tiny_actor: Path, tiny_keeping: Path
+) -> None:
+    running = launch(tmp_path, tmp_path / "data", tiny_actor, tiny_keeping)
+    try:
+        with running.client() as client:
+            facts = client.get("/v1/remory/info").json()["checkpoint"]
+            assert (facts["strategy"], facts["schema"]) == ("frontier", "remory.memory.v1")
+            parent = compact(client)["handle"]
+            branches = [
+                compact(client, prefix_ids=[1, token], history_ids=[token] * 100, keep_history=True)["handle"]
+                for token in (40, 50)
+            ]
+            made = compact(client, history_ids=[60] * 70, previous=parent, branches=branches, summary_ids=[30, 31])
+            receipt = made["receipt"]
+            assert (receipt["strategy"], receipt["previous"], receipt["branches"]) == ("frontier", parent, branches)
+            assert [node["stop"] for node in receipt["frontier"]][-1] == 200 + 100 + 100 + 70
+            assert (receipt["source_tokens"], receipt["compression_ratio"]) == (
+                70,
+                round(470 / receipt["soft_tokens"], 3),
+            )
+            joined = compact(client, history_ids=[], branches=branches)
+            assert (joined["receipt"]["history_tokens"], joined["receipt"]["soft_tokens"]) == (0, 32)
+            history = client.get(f"/v1/memories/{joined['handle']}/history").json()["chunks"]
+            assert [token for chunk in history for token in chunk["ids"]] == [40] * 100 + [50] * 100
+            for handle in handles(client):
+                generate(client, input_ids=[8], remory={"handle": handle})
+            empty = {"prefix_ids": PREFIX, "history_ids": [], "summary_ids": SUMMARY}
+            assert "nothing new to encode" in refused(client, "/v1/compact", 400, **empty, previous=parent)
+            assert "history_ids" in refused(client, "/v1/compact", 400, **empty)
+    finally:
+        running.kill()
 
 
 def test_equal_ids_with_other_rows_are_other_answers(client: httpx.Client) -> None:
