@@ -57,7 +57,7 @@ def measure(checkpoint: Checkpoint, actor_folder: Path) -> Iterator[tuple[str, d
     phrasing = Phrasing(actors.load_tokenizer(actor_folder))
     actor = TrainingActor(actor_folder, checkpoint.layer_ids, "cpu")
     contract = checkpoint.config["summary_contract"]
-    objective = Objective(actor, contract, LossSettings())
+    objective = Objective(actor, contract, LossSettings(), checkpoint.strategy)
     check = Check(phrasing, checkpoint.block_tokens)
     network = checkpoint.network.float()
     with torch.autocast("cpu", torch.bfloat16):

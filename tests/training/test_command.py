@@ -66,7 +66,7 @@ def test_a_run_from_start_to_end(settings_file: Path, tiny_actor: Path, tmp_path
     given = arguments(settings_file, tiny_actor, out, "--check-every", "1")
     assert main(given) == 0
     said = capsys.readouterr().out
-    assert "2 of 2 steps; checkpoint in" in said and "development set after step 2" in said
+    assert "2 of 2 steps; checkpoint in" in said and "development sets after step 2" in said
     assert sorted(path.name for path in out.iterdir()) == [
         ".lock",
         "checkpoint",

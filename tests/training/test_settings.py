@@ -25,13 +25,16 @@ def test_the_presets_fit_themselves() -> None:
         ({"layers": [2, 1]}, {}, r"layers must ascend.*\[2, 1\]"),
         ({"layers": []}, {}, "at least one"),
         ({"block_tokens": 500}, {}, "block_tokens 500 is not a multiple of ratio 16"),
-        ({"memory_budget": 16}, {}, "memory_budget 16 is less than a block's 32 rows"),
+        ({"memory_budget": 16, "strategy": "reencode"}, {}, "memory_budget 16 is less than 1 x 32 rows"),
+        ({"memory_budget": 512}, {}, "memory_budget 512 is less than 17 x 32 rows"),
+        ({"strategy": "forget"}, {}, "network.strategy: .*'frontier' or 'reencode'"),
         ({"depth": 1}, {}, "depth must be at least 2, got 1"),
         ({"heads": 3, "kv_heads": 2}, {}, "heads 3 is not a multiple of kv_heads 2"),
         ({"head_dim": 15}, {}, "head_dim must be even, got 15"),
         ({}, {"tokens": 72}, "stage 1: tokens 72 is not a multiple of ratio 16"),
         ({}, {"tokens": 1024}, "stage 1: tokens 1024 exceeds block_tokens 512"),
-        ({}, {"second_compactions": 0.5}, "stage 1: tokens 64 leaves -24 for the new history"),
+        ({"strategy": "reencode"}, {"second_compactions": 0.5}, "stage 1: tokens 64 leaves -24 for the new history"),
+        ({"ratio": 8}, {"merges": 0.5}, "stage 1: merges need a ratio of at least 16 .* got 8"),
         ({}, {"batch": 0}, "stages.0.batch: .*greater than 0"),
         ({"width": 3}, {}, "network.width: Extra inputs"),
     ],
@@ -57,5 +60,7 @@ def test_stages_follow_each_other() -> None:
     settings = make_settings(stages=[STAGE | {"batch": 4}, STAGE | {"steps": 3, "batch": 2}])
     assert [settings.stage_at(step)[1] for step in range(5)] == [0, 1, 0, 1, 2]
     assert [settings.samples_after(step) for step in range(6)] == [14, 10, 6, 4, 2, 0]
+    assert settings.stages[0].part_tokens(2, "frontier") == (64, 64)
+    assert settings.stages[0].model_copy(update={"tokens": 512}).part_tokens(2, "reencode") == (512, 512 - 64 - 80)
     stopped = settings.model_copy(update={"stop_after": 3})
     assert [stopped.samples_after(step) for step in range(6)] == [10, 6, 2, 0, 0, 0]

@@ -35,7 +35,7 @@ def test_its_rows_carry_their_own_session(checkpoint: Checkpoint) -> None:
     """Another session's rows must be worth clearly less, or the network has only learned what answers look like."""
     phrasing = Phrasing(load_tokenizer(embedded_actor()))
     actor = TrainingActor(embedded_actor(), checkpoint.layer_ids, "cpu")
-    objective = Objective(actor, checkpoint.config["summary_contract"], LossSettings())
+    objective = Objective(actor, checkpoint.config["summary_contract"], LossSettings(), checkpoint.strategy)
     with torch.autocast("cpu", torch.bfloat16):
         found = Check(phrasing).run(checkpoint.network.float(), objective)
     # Measured: 4.85 and 5.92 nats a token.

@@ -155,8 +155,8 @@ def test_spans_do_not_cross_messages(phrasing: Phrasing) -> None:
 def test_samples_are_the_same_by_seed(texts: Path, phrasing: Phrasing, actor: TrainingActor, tmp_path: Path) -> None:
     sources = make_sources(texts, phrasing, actor, tmp_path / "cache")
     stage = replace_stage(tokens=128, questions=3)
-    drawn = [sources.draw(f"seed {number}", stage, 1) for number in range(6)]
-    assert drawn == [sources.draw(f"seed {number}", stage, 1) for number in range(6)]
+    drawn = [sources.draw(f"seed {number}", stage, (stage.tokens,)) for number in range(6)]
+    assert drawn == [sources.draw(f"seed {number}", stage, (stage.tokens,)) for number in range(6)]
     assert len({sample.parts[0].ids for sample in drawn}) > 1
     for sample in drawn:
         (part,) = sample.parts
@@ -175,7 +175,7 @@ def test_what_follows_is_taught_by_who_read_it_all(
     texts: Path, phrasing: Phrasing, actor: TrainingActor, tmp_path: Path
 ) -> None:
     sources = make_sources(texts, phrasing, actor, tmp_path / "cache")
-    sample = next(s for n in range(20) if (s := sources.draw(str(n), replace_stage(tokens=64), 1)).following)
+    sample = next(s for n in range(20) if (s := sources.draw(str(n), replace_stage(tokens=64), (64,))).following)
     (strand,) = sample.following
     assert strand.teacher is not None and strand.teacher.logs.shape == (len(strand.ids) - strand.scored, 32)
     head = actor.embedding(torch.tensor([*sample.prefix, *sample.parts[0].ids]))
@@ -191,7 +191,7 @@ def test_what_follows_is_taught_by_who_read_it_all(
 def test_two_parts_follow_each_other(texts: Path, phrasing: Phrasing, actor: TrainingActor, tmp_path: Path) -> None:
     (texts / "long.txt").write_text((ROUTINE + RARE) * 12)
     sources = make_sources(texts / "long.txt", phrasing, actor, tmp_path / "cache")
-    first, second = sources.draw("a", replace_stage(tokens=256), 2).parts
+    first, second = sources.draw("a", replace_stage(tokens=256), (256, 144)).parts
     assert len(first.ids) <= 256 and len(second.ids) <= 144
     before, after = (len(phrasing.encode(text)) for text in phrasing.around("user"))
     text = phrasing.tokenizer.decode([*first.ids[before:-after], *second.ids[before:-after]])
@@ -255,7 +255,7 @@ def test_cached_and_fresh_give_the_same_step(texts: Path, tiny_actor: Path, tmp_
         before = len(list(own.cache.iterdir())) if own.cache.exists() else 0
         trainer = Trainer(tmp_path / name, tiny_actor, settings, own=own)
         figures = [progress.figures for progress in trainer.run()]
-        assert any("distilled" in one for one in figures) and any("answer" in one for one in figures)
+        assert any("following" in one for one in figures) and any("answer" in one for one in figures)
         trainer.save_state()
         after = len(list(own.cache.iterdir())) if own.cache.exists() else 0
         assert (before, after > 0) == {"never": (0, False), "fresh": (0, True), "cached": (after, True)}[name]

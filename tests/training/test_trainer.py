@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from remory.errors import CheckpointError, InvalidInput
 from remory.network import load_checkpoint
 from remory.training.check import Check
 from remory.training.phrasing import Phrasing
+from remory.training.samples import draw_sample
 from remory.training.trainer import Trainer
 from tests.conftest import make_actor
 from tests.training.conftest import SIZES, make_settings, read_state, same
@@ -86,12 +88,15 @@ def test_weights_change_but_the_actor_does_not(tiny_actor: Path, tmp_path: Path)
     assert trainer.actor.embedding.weight.grad is None
 
 
-def test_two_compactions_and_stages_without_questions(tiny_actor: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["frontier", "reencode"])
+def test_two_compactions_and_stages_without_questions(tiny_actor: Path, tmp_path: Path, strategy: str) -> None:
     stages = [
         {"steps": 1, "batch": 2, "tokens": 64, "questions": 0, "pool": 2},
         {"steps": 1, "batch": 1, "tokens": 256, "questions": 3, "second_compactions": 1.0, "continuations": 1.0},
     ]
-    trainer = Trainer(tmp_path, tiny_actor, make_settings(stages=stages, network=SIZES | {"ratio": 8}))
+    trainer = Trainer(
+        tmp_path, tiny_actor, make_settings(stages=stages, network=SIZES | {"ratio": 8, "strategy": strategy})
+    )
     first, second = trainer.run()
     assert "answer" not in first.figures and first.figures["salience"] > 0
     assert second.figures["loss"] > 0 and second.samples == 3
@@ -137,6 +142,21 @@ def test_the_checkpoint_fits_its_actor(whole: Trainer, tmp_path: Path) -> None:
     assert found.network.get_parameter("fc.weight").float().allclose(weight, rtol=1e-2)
 
 
+def test_merged_blocks_have_as_many_rows(tiny_actor: Path, tmp_path: Path) -> None:
+    stage = {"steps": 1, "tokens": 512, "merges": 1.0}
+    trainer = Trainer(tmp_path, tiny_actor, make_settings(stage=stage, network=SIZES | {"ratio": 16}))
+    (step,) = trainer.run()
+    assert step.figures["unrelated"] > 0
+    geometry = trainer.network.geometry
+    assert (geometry.block_tokens, geometry.compression_ratio, geometry.slots) == (128, 4, 32)
+    sample = draw_sample("a", "b", trainer.settings.stages[0], (512,), trainer.phrasing)
+    encoded = trainer.objective.encode_merged(trainer.network, sample, 0.0, random.Random(1))
+    assert encoded.rows.shape == (32, 64)
+    # Rows of a parent start from rows, and those from tokens all over the part.
+    places = {place for origin in encoded.origins if origin for place in origin[1:]}
+    assert places <= set(range(len(sample.parts[0].ids))) and max(places) - min(places) > 256
+
+
 def test_a_run_starts_with_the_weights_of_a_checkpoint(whole: Trainer, tiny_actor: Path, tmp_path: Path) -> None:
     start = tmp_path / "checkpoint"
     whole.save_checkpoint(start)
@@ -177,7 +197,7 @@ def test_actors_and_settings_that_do_not_fit(tiny_actor: Path, tmp_path: Path) -
         Trainer(tmp_path, tiny_actor, make_settings(network=SIZES | {"layers": [1, 4]}))
     with pytest.raises(InvalidInput, match="float16.*--dtype"):
         Trainer(tmp_path, tiny_actor, make_settings(), dtype=torch.float16)
-    long = make_settings(network=SIZES | {"block_tokens": 2048}, stage={"tokens": 2048})
+    long = make_settings(network=SIZES | {"block_tokens": 2048, "memory_budget": 4096}, stage={"tokens": 2048})
     with pytest.raises(InvalidInput, match="sessions of 2048 tokens and 512 around them.*context has 2048"):
         Trainer(tmp_path, tiny_actor, long)
 
@@ -186,7 +206,7 @@ def test_the_check_takes_the_messages_that_fit(whole: Trainer) -> None:
     check = Check(whole.phrasing, 512)
     assert check.samples and all(len(sample.parts[0].ids) <= 512 for sample in check.samples)
     figures = whole.check(check)
-    assert set(figures) == {"loss", "exact", "loss_other", "exact_other"}
+    assert set(figures) == {"loss", "exact", "loss_other", "exact_other", "harm"}
     assert figures["loss"] > 0 and 0 <= figures["exact"] <= 1
     assert whole.network.geometry.block_tokens == 512
     assert not Check(whole.phrasing, 16).samples

@@ -1,4 +1,4 @@
-"""A quick look at how a network does on the development set while it is trained; `remory eval` measures properly."""
+"""A quick look at how a network does on the development sets while it is trained; `remory eval` measures properly."""
 
 from __future__ import annotations
 
@@ -18,32 +18,38 @@ from remory.training.phrasing import Phrasing
 from remory.training.samples import Part, Question, Sample
 from remory.training.sessions import Turn
 
-_SET = Path(__file__).parent.parent / "evaluation" / "data" / "development.json"
+_DATA = Path(__file__).parent.parent / "evaluation" / "data"
+SETS = ("development", "development_plain")
+_FOREIGN = 128
 _SUMMARY = "The user and the assistant work on the task step by step."
 
 
 class Check:
-    """The development set's first parts as samples: their questions are asked with the answers given (teacher forcing).
+    """First parts of the development sets as samples: their questions are asked with the answers given.
 
     A question counts as right when each token of its answer is the likeliest where it stands. Of a first part that is
     longer than `block_tokens` in this actor's tokens, the messages are taken that fit, and the questions about them.
     """
 
-    def __init__(self, phrasing: Phrasing, block_tokens: int = 1024) -> None:
-        sessions = json.loads(_SET.read_text())["sessions"]
+    def __init__(self, phrasing: Phrasing, block_tokens: int = 1024, sets: Sequence[str] = SETS) -> None:
+        sessions = [s for name in sets for s in json.loads((_DATA / f"{name}.json").read_text())["sessions"]]
         samples = (_sample(session, phrasing, block_tokens) for session in sessions)
         self.samples = [sample for sample in samples if sample.questions]
 
     @torch.no_grad()
     def run(self, network: MemoryNetwork, objective: Objective) -> dict[str, float]:
-        """Mean answer loss (nats a token) and share of right answers, with the own and with another session's rows."""
+        """Mean answer loss (nats a token) and share of right answers, with the own and with another session's rows.
+
+        `harm`: how much higher the loss of another session's first 128 tokens is with the own rows than without any.
+        """
         rows = [objective.encode(network, sample, 0.0, random.Random(0)).rows for sample in self.samples]
         own, right = self._ask([objective.head(s, r) for s, r in zip(self.samples, rows, strict=True)], objective.actor)
         others = rows[1:] + rows[:1]
         other, other_right = self._ask(
             [objective.head(s, r) for s, r in zip(self.samples, others, strict=True)], objective.actor
         )
-        return {"loss": own, "exact": right, "loss_other": other, "exact_other": other_right}
+        harm = self._measure_harm(rows, objective)
+        return {"loss": own, "exact": right, "loss_other": other, "exact_other": other_right, "harm": harm}
 
     @torch.no_grad()
     def run_full(self, actor: TrainingActor) -> dict[str, float]:
@@ -51,6 +57,15 @@ class Check:
         heads = [actor.embedding(torch.tensor([*s.prefix, *s.parts[0].ids], device=actor.device)) for s in self.samples]
         loss, right = self._ask(heads, actor)
         return {"loss": loss, "exact": right}
+
+    def _measure_harm(self, rows: Sequence[Tensor], objective: Objective) -> float:
+        strangers = [Strand(sample.parts[0].ids[:_FOREIGN], 1) for sample in self.samples[2:] + self.samples[:2]]
+        harm = []
+        for sample, own, stranger in zip(self.samples, rows, strangers, strict=True):
+            heads = objective.head(sample, own), objective.bare_head(sample)
+            losses = [float(loss[0].mean()) for loss in objective.actor.losses(heads, [[stranger]] * 2)[0]]
+            harm.append(losses[0] - losses[1])
+        return sum(harm) / len(harm)
 
     def _ask(self, heads: Sequence[Tensor], actor: TrainingActor) -> tuple[float, float]:
         losses, right = [], []

@@ -187,13 +187,13 @@ class _Run:
         if self._check is None:
             return
         if not self._check.samples:
-            self._say("no session of the development set fits a block of this network: there will be no checks")
+            self._say("no session of the development sets fits a block of this network: there will be no checks")
             self._check = None
             return
         if self._journal.full() is None:
             full = self._trainer.check_full(self._check)
             self._journal.append({"full": _round(full)})
-            self._say(f"development set, whole history: {_tell(full)}")
+            self._say(f"development sets, whole history: {_tell(full)}")
         if self._trainer.step == 0:
             self._run_check()
 
@@ -205,7 +205,10 @@ class _Run:
         figures = self._trainer.check(self._check)
         self._check_seconds = time.monotonic() - began
         self._journal.append({"step": step, "check": _round(figures)})
-        self._say(f"development set after step {step:,}: {_tell(figures)}; {_tell(figures, '_other')} with another's")
+        self._say(
+            f"development sets after step {step:,}: {_tell(figures)}; {_tell(figures, '_other')} with another's; "
+            f"harm {figures['harm']:+.3f}"
+        )
         self._draw()
 
     def _note(self, step: Step) -> None:

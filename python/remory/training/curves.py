@@ -1,4 +1,4 @@
-"""curves.png of a run: its losses, and what it makes of the development set's questions; needs matplotlib."""
+"""curves.png of a run: its losses, and what it makes of the development sets' questions; needs matplotlib."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ FILE = "curves.png"
 _LOSSES = {
     "answer": "answers",
     "salience": "choice of tokens",
-    "continuation": "text that follows",
-    "distilled": "text that follows, own data",
+    "following": "text that follows",
     "unrelated": "unrelated text",
 }
 
@@ -54,7 +53,7 @@ def _draw_checks(axes: Any, journal: Journal, name: str, label: str, unit: int) 
         axes.plot(steps, [unit * check[name + suffix] for check in checks], "o-", label=words, color=colour, ms=3)
     if full:
         axes.axhline(unit * full[name], label="whole history", color="C2", linestyle="--")
-    axes.set(title="development set", xlabel="step", ylabel=label)
+    axes.set(title="development sets", xlabel="step", ylabel=label)
     _finish(axes)
 
 

@@ -11,7 +11,7 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """Lines with `step` and figures, with `step` and `check`, or with `full` (the development set read in full)."""
+    """Lines with `step` and figures, with `step` and `check`, or with `full` (the development sets read in full)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,8 +14,8 @@ from torch.nn import functional as F
 
 from remory.network import MemoryNetwork
 from remory.ops.encode_plain import keep
-from remory.training.actor import Strand, TrainingActor
-from remory.training.samples import Part, Sample
+from remory.training.actor import Strand, Teacher, TrainingActor
+from remory.training.samples import Sample
 from remory.training.settings import LossSettings
 
 _HINT = 1e4
@@ -36,10 +37,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows [n, D] and the choice of tokens that they start from."""
+    """Rows [k * n, D] of a memory of k nodes, and the choice of tokens that each node's rows start from."""
 
     rows: Tensor
-    choice: Choice
+    choices: tuple[Choice, ...]
+
+    @property
+    def origins(self) -> frozenset[Origin]:
+        """Where the tokens were told that rows start from."""
+        return frozenset(origin for choice in self.choices for origin in choice.origins)
 
 
 @dataclass(frozen=True)
@@ -53,20 +59,38 @@ class _Source:
     origins: tuple[Origin, ...]
     depth: int
 
+    def blocks(self, tokens: int) -> list[_Source]:
+        """The source in pieces of so many tokens, the last one shorter."""
+        spans = [slice(start, start + tokens) for start in range(0, len(self.ids), tokens)]
+        return [
+            _Source(
+                self.embeddings[span],
+                self.ids[span],
+                self.features[:, span],
+                self.marked[span],
+                self.origins[span],
+                self.depth,
+            )
+            for span in spans
+        ]
+
 
 class Objective:
-    """Computes losses with gradients to the network. `contract`: the markers, as in config.json."""
+    """Computes losses with gradients to the network. `contract` and `strategy`: as in config.json."""
 
     def __init__(
         self,
         actor: TrainingActor,
         contract: Mapping[str, Any],
         losses: LossSettings,
+        strategy: str,
         features_held: int = 1,
         blur: float = 0.0,
     ) -> None:
         self.actor = actor
+        self._keeps_rows = strategy == "frontier"
         self._features: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
+        self._taught_strands: dict[tuple[tuple[int, ...], tuple[int, ...]], Teacher] = {}
         self._features_held = features_held
         self._blur = blur
         self.weights = losses
@@ -76,23 +100,30 @@ class Objective:
         self._memory_after = contract["student_memory_after_ids"]
 
     def compute(
-        self, network: MemoryNetwork, samples: Sequence[Sample], hints: float, r: random.Random, limit: int
+        self,
+        network: MemoryNetwork,
+        samples: Sequence[Sample],
+        hints: float,
+        r: random.Random,
+        limit: int,
+        merged: bool = False,
     ) -> tuple[Tensor, dict[str, float]]:
         """The weighted loss of a batch, and its parts for people to read (nats; shares of 1).
 
         At most `limit` questions of a sample are asked; `asked` says how many were, on average. Samples without any
-        train the choice of tokens alone, which costs next to nothing.
+        train the choice of tokens alone, which costs next to nothing. `merged`: see `encode_merged`.
         """
         parts: dict[str, Tensor] = {}
         figures: dict[str, float] = {}
         if any(sample.questions for sample in samples):
-            encoded = [self.encode(network, sample, hints, r) for sample in samples]
+            encode = self.encode_merged if merged else self.encode
+            encoded = [encode(network, sample, hints, r) for sample in samples]
             heads = [self.head(sample, one.rows) for sample, one in zip(samples, encoded, strict=True)]
             asked = [_answerable(sample, one, limit) for sample, one in zip(samples, encoded, strict=True)]
-            parts, figures = self._read_on(samples, heads, asked)
-            choices = [one.choice for one in encoded]
+            parts, figures = self._read_on([self._taught(sample) for sample in samples], heads, asked)
+            choices = [choice for one in encoded for choice in one.choices]
         else:
-            choices = [self._choose(network, self._first_source(s, s.parts[0]), hints, r) for s in samples]
+            choices = [self._choose(network, self._first_source(s), hints, r) for s in samples]
         parts["salience"] = torch.stack([_salience_loss(choice) for choice in choices]).mean()
         total = torch.stack([getattr(self.weights, name) * value for name, value in parts.items()]).sum()
         figures |= {name: float(value.detach()) for name, value in parts.items()}
@@ -107,34 +138,91 @@ class Objective:
         if not any(strands):
             return {}, {}
         losses, hits = self.actor.losses(heads, strands)
-        by_kind: dict[str, list[Tensor]] = {"answer": [], "continuation": [], "unrelated": [], "distilled": []}
+        by_kind: dict[str, list[Tensor]] = {"answer": [], "following": [], "unrelated": []}
         right = []
         for sample, mine, own, own_hits in zip(samples, questions, losses, hits, strict=True):
             asked, following = len(mine), len(sample.following)
             by_kind["answer"] += own[:asked]
-            for strand, loss in zip(sample.following, own[asked : asked + following], strict=True):
-                by_kind["continuation" if strand.teacher is None else "distilled"].append(loss)
+            by_kind["following"] += own[asked : asked + following]
             by_kind["unrelated"] += own[asked + following :]
             right += [bool(hit.all()) for hit in own_hits[:asked]]
         parts = {name: torch.cat(values).mean() for name, values in by_kind.items() if values}
         return parts, {"exact": sum(right) / len(right), "asked": len(right) / len(samples)} if right else {}
 
     def encode(self, network: MemoryNetwork, sample: Sample, hints: float, r: random.Random) -> Encoded:
-        """Rows of the sample's last compaction; of earlier ones without gradients."""
+        """Rows of the memory after the sample's last compaction; of earlier ones without gradients."""
+        states = self._summary_states(sample) if network.geometry.summary_conditioned else None
+        nodes: list[Encoded] = []
+        for number in range(len(sample.parts)):
+            last = number == len(sample.parts) - 1
+            with torch.no_grad():
+                source = self._source(sample, number, nodes)
+            with contextlib.nullcontext() if last else torch.no_grad():
+                node = self._rows(network, source, states, hints if last else 0.0, r)
+            nodes = [*nodes, node] if self._keeps_rows else [node]
+        choices = tuple(choice for node in nodes for choice in node.choices)
+        return Encoded(torch.cat([node.rows for node in nodes]), choices)
+
+    def encode_merged(self, network: MemoryNetwork, sample: Sample, hints: float, r: random.Random) -> Encoded:
+        """Rows of one parent: its children, without gradients, are the blocks of the sample's first part.
+
+        The children's rows must fill a block and no more, as they do when there are `ratio` of them.
+        """
         states = self._summary_states(sample) if network.geometry.summary_conditioned else None
         with torch.no_grad():
-            source = self._first_source(sample, sample.parts[0])
-        encoded: Encoded | None = None
-        for part in sample.parts[1:]:
-            with torch.no_grad():
-                encoded = self._rows(network, source, states, 0.0, r)
-                source = self._next_source(sample, part, encoded)
+            blocks = self._first_source(sample).blocks(network.geometry.block_tokens)
+            children = [self._rows(network, block, states, 0.0, r) for block in blocks]
+            source = self._merged_source(sample, children)
         return self._rows(network, source, states, hints, r)
+
+    def _merged_source(self, sample: Sample, children: Sequence[Encoded]) -> _Source:
+        """The children's rows alone, as the actor reads them behind the prefix."""
+        rows = torch.cat([child.rows for child in children]).to(self.actor.dtype)
+        prefix = self._embed(sample.prefix)
+        features = self.actor.features_of(torch.cat([prefix, rows])[None], len(prefix))
+        choices = [choice for child in children for choice in child.choices]
+        marked = torch.cat([choice.marked[choice.kept.cpu()] for choice in choices])
+        origins = tuple(origin for choice in choices for origin in choice.origins)
+        ids = torch.full((len(rows),), -1, device=self.actor.device)
+        return _Source(rows, ids, features, marked, origins, 1)
+
+    def _source(self, sample: Sample, number: int, nodes: Sequence[Encoded]) -> _Source:
+        """What the compaction of a part reads: behind the first one there are nodes of earlier parts."""
+        if not nodes:
+            return self._first_source(sample)
+        return (self._new_source if self._keeps_rows else self._whole_source)(sample, number, nodes)
+
+    @torch.no_grad()
+    def _taught(self, sample: Sample) -> Sample:
+        """The sample with teachers for its continuations: who has read everything, and who has no memory."""
+        whole = [*sample.prefix, *(token for part in sample.parts for token in part.ids)]
+        bare = [*sample.prefix, *self._summary_before, *sample.summary, *self._summary_after]
+        return replace(
+            sample,
+            following=tuple(self._teach(whole, strand) for strand in sample.following),
+            unrelated=tuple(self._teach(bare, strand) for strand in sample.unrelated),
+        )
+
+    def _teach(self, context: Sequence[int], strand: Strand) -> Strand:
+        """The strand with what the actor says behind a context; the last such are kept, as sessions come again."""
+        if strand.teacher is not None:
+            return strand
+        key = (tuple(context), strand.ids)
+        if key not in self._taught_strands:
+            taught = self.actor.teach(context, strand)
+            self._taught_strands[key] = Teacher(taught["ids"], taught["logs"])
+            while len(self._taught_strands) > self._features_held:
+                del self._taught_strands[next(iter(self._taught_strands))]
+        return replace(strand, teacher=self._taught_strands[key])
 
     def head(self, sample: Sample, rows: Tensor) -> Tensor:
         """[H, D] embeddings of the restored prompt up to the end of the memory."""
         before = [*sample.prefix, *self._summary_before, *sample.summary, *self._summary_after, *self._memory_before]
         return torch.cat([self._embed(before), rows.to(self.actor.dtype), self._embed(self._memory_after)])
+
+    def bare_head(self, sample: Sample) -> Tensor:
+        """The same without a memory: [H, D] up to the end of the summary."""
+        return self._embed([*sample.prefix, *self._summary_before, *sample.summary, *self._summary_after])
 
     def _rows(
         self, network: MemoryNetwork, source: _Source, states: Tensor | None, hints: float, r: random.Random
@@ -145,7 +233,7 @@ class Objective:
         embeddings, features = source.embeddings[None].float(), source.features.float()
         kept = choice.kept[None]
         rows = network.encode(features, lengths, states, depths, embeddings, source.ids[None], kept=kept)
-        return Encoded(rows[0], choice)
+        return Encoded(rows[0], (choice,))
 
     def _choose(self, network: MemoryNetwork, source: _Source, hints: float, r: random.Random) -> Choice:
         lengths = torch.tensor([len(source.ids)], device=self.actor.device)
@@ -168,7 +256,8 @@ class Objective:
         known = torch.rand(embeddings.shape[:2], generator=draws, device=features.device) >= self._blur
         return features * held / (1 - self._blur), embeddings * known[..., None]
 
-    def _first_source(self, sample: Sample, part: Part) -> _Source:
+    def _first_source(self, sample: Sample) -> _Source:
+        part = sample.parts[0]
         ids = torch.tensor(part.ids, device=self.actor.device)
         features = self._read(sample.prefix, part.ids) if part.features is None else part.features.to(ids.device)
         origins = tuple((0, place) for place in range(len(part.ids)))
@@ -183,8 +272,21 @@ class Objective:
                 del self._features[next(iter(self._features))]
         return self._features[key]
 
-    def _next_source(self, sample: Sample, part: Part, encoded: Encoded) -> _Source:
+    def _new_source(self, sample: Sample, number: int, nodes: Sequence[Encoded]) -> _Source:
+        """The new history alone, as the actor reads it behind the prefix and the old rows."""
+        part = sample.parts[number]
+        ids = torch.tensor(part.ids, device=self.actor.device)
+        rows = torch.cat([node.rows for node in nodes]).to(self.actor.dtype)
+        embeddings = self.actor.embedding(ids)
+        read = torch.cat([self._embed(sample.prefix), rows, embeddings])
+        features = self.actor.features_of(read[None], len(read) - len(ids))
+        origins = tuple((number, place) for place in range(len(part.ids)))
+        return _Source(embeddings, ids, features, torch.tensor(part.marked), origins, 0)
+
+    def _whole_source(self, sample: Sample, number: int, nodes: Sequence[Encoded]) -> _Source:
         """Summary, old rows and new history as the actor sees them; markers are read but are no source."""
+        part, encoded = sample.parts[number], nodes[-1]
+        choice = encoded.choices[-1]
         pieces = [
             (self._embed(sample.prefix), False),
             (self._embed(self._summary_before), False),
@@ -202,13 +304,12 @@ class Objective:
         marked = torch.cat(
             [
                 torch.zeros(len(sample.summary), dtype=torch.bool),
-                encoded.choice.marked[encoded.choice.kept.cpu()],
+                choice.marked[choice.kept.cpu()],
                 torch.tensor(part.marked),
             ]
         )
-        number = sample.parts.index(part)
         new = tuple((number, place) for place in range(len(part.ids)))
-        origins = (*(None for _ in sample.summary), *encoded.choice.origins, *new)
+        origins = (*(None for _ in sample.summary), *choice.origins, *new)
         return _Source(embeddings[is_source], ids, features, marked, origins, 1)
 
     def _summary_states(self, sample: Sample) -> Tensor:
@@ -221,7 +322,7 @@ class Objective:
 
 def _answerable(sample: Sample, encoded: Encoded, limit: int) -> list[Strand]:
     """Up to `limit` questions whose answers are among the kept tokens: of others only guessing could be learned."""
-    kept = set(encoded.choice.origins)
+    kept = encoded.origins
     able = [q.strand for q in sample.questions if all((q.part, place) in kept for place in q.places)]
     return able[:limit]
 

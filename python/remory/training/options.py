@@ -104,7 +104,7 @@ def _add_folder(group: argparse._ArgumentGroup) -> None:
         type=_steps,
         default=100,
         metavar="STEPS",
-        help="how often the questions of the development set are asked (default: %(default)s); 0: never",
+        help="how often the questions of the development sets are asked (default: %(default)s); 0: never",
     )
 
 

@@ -14,6 +14,7 @@ from remory.training.generator import generate_session
 from remory.training.phrasing import Phrasing
 from remory.training.sessions import Fact, Session, Turn
 from remory.training.settings import SUMMARY_TOKENS, StageSettings
+from remory.training.written import draw_written
 
 _SUFFIXES = ("", "", "", " Answer in a few words.", " Answer briefly.", " Be brief.", " Just the answer, please.")
 _LEADS = (
@@ -72,37 +73,34 @@ class Sample:
     unrelated: tuple[Strand, ...] = ()
 
 
-def draw_sample(seed: str, visit: str, stage: StageSettings, parts: int, phrasing: Phrasing) -> Sample:
+def draw_sample(seed: str, visit: str, stage: StageSettings, rooms: Sequence[int], phrasing: Phrasing) -> Sample:
     """The session of this seed, and what is asked of it on this visit: the same for ever.
 
-    Of a second compaction both parts are shorter, so that old rows, summary and new history fill one block.
+    `rooms`: most tokens of each of its parts.
     """
-    r = random.Random(f"{seed}:{parts}:{stage.tokens}")
-    tokens = stage.tokens if parts == 1 else stage.tokens + stage.second_tokens
-    session = generate_session(r, phrasing.count, tokens + FOLLOWING)
-    pieces, following = _cut(session, phrasing, stage.tokens, parts)
+    r = random.Random(f"{seed}:{len(rooms)}:{stage.tokens}")
+    draw = draw_written if random.Random(f"{seed}:written").random() < stage.written else generate_session
+    session = draw(r, phrasing.count, sum(rooms) + FOLLOWING)
+    pieces, following = _cut(session, phrasing, rooms)
     r = random.Random(visit)
     facts = list(session.facts)
     r.shuffle(facts)
-    more = stage.questions > 0 and r.random() < stage.continuations
+    follows = stage.questions > 0 and r.random() < stage.continuations
     return Sample(
         prefix=tuple(phrasing.prefix(session.system, session.task)),
         summary=tuple(_write_summary(r, pieces, phrasing)),
         parts=tuple(_part(piece, phrasing) for piece in pieces),
         questions=_ask_all(r, facts, pieces, phrasing) if stage.questions else (),
-        following=_continuation(following, phrasing) if more else (),
-        unrelated=draw_unrelated(r, phrasing) if more else (),
+        following=_continuation(following, phrasing) if follows else (),
+        unrelated=draw_unrelated(r, phrasing, stage.written) if stage.questions else (),
     )
 
 
-def _cut(
-    session: Session, phrasing: Phrasing, tokens: int, parts: int
-) -> tuple[list[tuple[Turn, ...]], tuple[Turn, ...]]:
-    """Consecutive turns into `parts` pieces, none over `tokens`; what is left follows."""
+def _cut(session: Session, phrasing: Phrasing, rooms: Sequence[int]) -> tuple[list[tuple[Turn, ...]], tuple[Turn, ...]]:
+    """Consecutive turns into pieces, none longer than its room; what is left follows."""
     turns = list(session.turns)
     pieces = []
-    for number in range(parts):
-        room = tokens if number == 0 else tokens - tokens // 8 - SUMMARY_TOKENS
+    for room in rooms:
         piece: list[Turn] = []
         while turns and phrasing.count(piece) + phrasing.length(turns[0]) <= room:
             piece.append(turns.pop(0))
@@ -181,7 +179,8 @@ def _continuation(turns: Sequence[Turn], phrasing: Phrasing) -> tuple[Strand, ..
     return (Strand(tuple(ids), 4),) if len(ids) > 8 else ()
 
 
-def draw_unrelated(r: random.Random, phrasing: Phrasing) -> tuple[Strand, ...]:
-    """Text of a generated session that no memory knows of; none if what was generated is too short."""
-    other = generate_session(r, phrasing.count, 4 * FOLLOWING)
+def draw_unrelated(r: random.Random, phrasing: Phrasing, written: float = 0.0) -> tuple[Strand, ...]:
+    """Text of another session, a written one by this share; none if what was drawn is too short."""
+    draw = draw_written if r.random() < written else generate_session
+    other = draw(r, phrasing.count, 4 * FOLLOWING)
     return _continuation(other.turns, phrasing)

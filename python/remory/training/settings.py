@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from remory.errors import InvalidInput
 
 _PRESETS = Path(__file__).with_name("presets")
-# A second compaction's block holds the first one's summary and rows too; samples.py leaves this much for the summary.
+# Where memory is encoded again, a second compaction's block holds the first one's summary and rows too: so much of it
+# is left for the summary.
 SUMMARY_TOKENS = 80
+# So many blocks become one where merging is trained.
+CHILDREN = 4
 Size = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
@@ -23,12 +26,17 @@ class _Section(BaseModel):
 
 
 class NetworkSettings(_Section):
-    """The network's own sizes; width and vocabulary are the actor's. `layers`: the actor's layers it reads, from 0."""
+    """The network's own sizes; width and vocabulary are the actor's. `layers`: the actor's layers it reads, from 0.
+
+    `strategy`: what a later compaction does with the memory before it. "frontier" keeps its rows as they are, adds
+    those of the new history, and merges the oldest when `memory_budget` is full; "reencode" reads them as source again.
+    """
 
     layers: tuple[int, ...]
+    strategy: Literal["frontier", "reencode"] = "frontier"
     block_tokens: Size = 1024
     ratio: Size = 16
-    memory_budget: Size = 512
+    memory_budget: Size = 2048
     depth: Size = 2
     heads: Size = 9
     kv_heads: Size = 3
@@ -46,10 +54,13 @@ class NetworkSettings(_Section):
             raise ValueError(f"layers must ascend from 0 on and be at least one, got {list(self.layers)}")
         if self.block_tokens % self.ratio:
             raise ValueError(f"block_tokens {self.block_tokens} is not a multiple of ratio {self.ratio}")
-        if self.memory_budget < self.block_tokens // self.ratio:
+        rows = self.block_tokens // self.ratio
+        # A frontier that may not even hold the blocks of one merge is full for good after them.
+        nodes = self.ratio + 1 if self.strategy == "frontier" else 1
+        if self.memory_budget < nodes * rows:
             raise ValueError(
-                f"memory_budget {self.memory_budget} is less than a block's {self.block_tokens // self.ratio} rows "
-                f"(block_tokens {self.block_tokens}, ratio {self.ratio})"
+                f"memory_budget {self.memory_budget} is less than {nodes} x {rows} rows (block_tokens "
+                f"{self.block_tokens}, ratio {self.ratio}, strategy {self.strategy})"
             )
         if self.depth < 2:
             raise ValueError(f"depth must be at least 2, got {self.depth}: the last layer reads no history")
@@ -67,7 +78,10 @@ class StageSettings(_Section):
     tokens is trained. `pool`: so many sessions are drawn from again and again, with other questions each time, and
     their features are kept; 0 means new ones always. `hints` goes linearly from 1 to 0 over this many steps: the share
     of a session's marked words that are kept whatever the network scores them. `continuations`: share of sessions on
-    which the text that follows, and text that has nothing to do with it, are read behind the memory.
+    which the text that follows is read behind the memory; text that has nothing to do with it always is. `written`:
+    share of sessions that were written by hand (see written.py) instead of generated. `merges`: share of steps,
+    of those without a second compaction, whose sessions are encoded as four blocks at a quarter of the ratio, which are
+    then merged: as many rows in two steps.
     """
 
     steps: Size
@@ -78,21 +92,26 @@ class StageSettings(_Section):
     hints: Annotated[int, Field(ge=0)] = 0
     continuations: Share = 0.25
     second_compactions: Share = 0.0
+    written: Share = 0.0
+    merges: Share = 0.0
 
-    @property
-    def second_tokens(self) -> int:
-        """Most tokens of new history in a second compaction, which reads the first one's summary and rows too."""
-        return self.tokens - self.tokens // 8 - SUMMARY_TOKENS
+    def part_tokens(self, parts: int, strategy: str) -> tuple[int, ...]:
+        """Most tokens of each compaction's new history. One that reads the memory before again has less room."""
+        read_again = self.tokens // 8 + SUMMARY_TOKENS if strategy == "reencode" else 0
+        return (self.tokens, *[self.tokens - read_again] * (parts - 1))
 
 
 class LossSettings(_Section):
-    """Weights of the losses, each a mean over tokens in nats. `distilled`: the text that follows in own data."""
+    """Weights of the losses, each a mean over tokens in nats.
+
+    `following`: the text that follows, mostly as divergence from what the actor says that has read the whole history;
+    `unrelated`: text that has nothing to do with it, mostly as divergence from what it says without any memory.
+    """
 
     answer: Weight = 1.0
     salience: Weight = 1.0
-    continuation: Weight = 0.1
-    unrelated: Weight = 0.1
-    distilled: Weight = 0.5
+    following: Weight = 0.5
+    unrelated: Weight = 0.5
 
 
 class TrainingSettings(_Section):
@@ -127,11 +146,18 @@ class TrainingSettings(_Section):
                 raise ValueError(f"stage {number}: tokens {stage.tokens} is not a multiple of ratio {sizes.ratio}")
             if stage.tokens > sizes.block_tokens:
                 raise ValueError(f"stage {number}: tokens {stage.tokens} exceeds block_tokens {sizes.block_tokens}")
-            if not stage.second_compactions:
-                continue
-            if stage.second_tokens < stage.tokens // 4:
+            # The children's rows, CHILDREN * tokens / ratio, must fit a child's block of tokens / CHILDREN.
+            if stage.merges and (sizes.ratio % CHILDREN or sizes.ratio < CHILDREN**2 or sizes.max_depth < 2):
                 raise ValueError(
-                    f"stage {number}: tokens {stage.tokens} leaves {stage.second_tokens} for the new history of second "
+                    f"stage {number}: merges need a ratio of at least {CHILDREN**2} that is a multiple of {CHILDREN}, "
+                    f"and a max_depth of at least 2, got {sizes.ratio} and {sizes.max_depth}"
+                )
+            if not stage.second_compactions or sizes.strategy == "frontier":
+                continue
+            left = stage.part_tokens(2, sizes.strategy)[1]
+            if left < stage.tokens // 4:
+                raise ValueError(
+                    f"stage {number}: tokens {stage.tokens} leaves {left} for the new history of second "
                     f"compactions, behind {SUMMARY_TOKENS} of summary and {stage.tokens // 8} of rows"
                 )
             if sizes.ratio < 8 or sizes.max_depth < 2:

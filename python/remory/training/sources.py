@@ -90,10 +90,10 @@ class Sources:
         if longest < _FEWEST_TOKENS:
             raise InvalidInput(f"own data needs a text of at least {_FEWEST_TOKENS} tokens; the longest has {longest}")
 
-    def draw(self, seed: str, stage: StageSettings, parts: int) -> Sample:
+    def draw(self, seed: str, stage: StageSettings, rooms: Sequence[int]) -> Sample:
         """The sample of this seed, for ever. It has one part where the document has no room for a second one."""
         r = random.Random(seed)
-        place = r.choice(self._grid((stage.tokens, stage.second_tokens)[:parts]))
+        place = r.choice(self._grid(tuple(rooms)))
         document = self._documents[place.document]
         blocks = [self._wrap(document, start, stop) for start, stop in place.bounds]
         rows = stage.tokens // self._ratio

@@ -31,7 +31,7 @@ from remory.training.documents import Documents, read_documents
 from remory.training.objective import Objective
 from remory.training.phrasing import Phrasing
 from remory.training.samples import Sample, draw_sample
-from remory.training.settings import StageSettings, TrainingSettings
+from remory.training.settings import CHILDREN, StageSettings, TrainingSettings
 from remory.training.sources import Own, Sources
 from remory.training.statistics import generated_messages, measure_rms, measure_statistics, own_messages
 
@@ -93,7 +93,14 @@ class Trainer:
         )
         # Twice: the sessions of second compactions are others.
         held = max(1, *(2 * stage.pool for stage in settings.stages))
-        self.objective = Objective(self.actor, self.config["summary_contract"], settings.losses, held, settings.blur)
+        self.objective = Objective(
+            self.actor,
+            self.config["summary_contract"],
+            settings.losses,
+            settings.network.strategy,
+            held,
+            settings.blur,
+        )
         groups = [(self._parameters(decays=True), settings.weight_decay), (self._parameters(decays=False), 0.0)]
         self.optimiser = torch.optim.AdamW(
             [{"params": parameters, "weight_decay": decay} for parameters, decay in groups],
@@ -126,7 +133,7 @@ class Trainer:
             yield Progress(self.step, self.settings.steps, figures, samples, time.monotonic() - began)
 
     def check(self, check: Check) -> dict[str, float]:
-        """Figures of the development set with the network as it is now; see `Check.run`."""
+        """Figures of the development sets with the network as it is now; see `Check.run`."""
         self.network.geometry = self._geometry
         with self._droppable(), self._precision():
             return check.run(self.network, self.objective)
@@ -238,7 +245,7 @@ class Trainer:
 
     def _check_context(self) -> None:
         longest = max(
-            stage.tokens + max(stage.second_tokens if stage.second_compactions else 0, 0)
+            sum(stage.part_tokens(2 if stage.second_compactions else 1, self.settings.network.strategy))
             for stage in self.settings.stages
         )
         if longest + _AROUND > self.actor.context_length:
@@ -282,6 +289,7 @@ class Trainer:
                 "block_tokens": sizes.block_tokens,
                 "compression_ratio": sizes.ratio,
                 "memory_budget": sizes.memory_budget,
+                "strategy": sizes.strategy,
             },
             "summary_contract": write_contract(self.phrasing),
         }
@@ -294,14 +302,20 @@ class Trainer:
         stage, place = self.settings.stage_at(step)
         r = random.Random(f"{self.settings.seed}:{step}")
         parts = 2 if r.random() < stage.second_compactions else 1
+        merged = parts == 1 and stage.merges > 0 and r.random() < stage.merges
         # No weight depends on the length of a block, so short blocks can come first.
-        self.network.geometry = replace(self._geometry, block_tokens=stage.tokens)
+        shrunk = CHILDREN if merged else 1
+        self.network.geometry = replace(
+            self._geometry,
+            block_tokens=stage.tokens // shrunk,
+            compression_ratio=self._geometry.compression_ratio // shrunk,
+        )
         rate = self._rate(step)
         hints = max(0.0, 1 - place / stage.hints) if stage.hints else 0.0
         with self._droppable():
             samples = [self._draw(stage, step, number, parts, r) for number in range(stage.batch)]
             with self._precision():
-                loss, figures = self.objective.compute(self.network, samples, hints, r, stage.questions)
+                loss, figures = self.objective.compute(self.network, samples, hints, r, stage.questions, merged)
             self.optimiser.zero_grad(set_to_none=True)
             loss.backward()
             norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), _CLIP)
@@ -311,11 +325,12 @@ class Trainer:
         return figures | {"loss": float(loss.detach()), "gradient": float(norm), "rate": rate}, len(samples)
 
     def _draw(self, stage: StageSettings, step: int, number: int, parts: int, r: random.Random) -> Sample:
+        rooms = stage.part_tokens(parts, self.settings.network.strategy)
         visit = f"{self.settings.seed}:{step}:{number}"
         session = f"{self.settings.seed}:pool:{r.randrange(stage.pool)}" if stage.pool else visit
         if self._sources and random.Random(f"{visit}:source").random() < self._share:
-            return self._sources.draw(f"{visit}:own", stage, parts)
-        return draw_sample(session, visit, stage, parts, self.phrasing)
+            return self._sources.draw(f"{visit}:own", stage, rooms)
+        return draw_sample(session, visit, stage, rooms, self.phrasing)
 
     def _rate(self, step: int) -> float:
         """Linear warm-up, then a cosine down to a twentieth."""
