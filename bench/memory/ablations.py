@@ -1,7 +1,8 @@
-"""What each part of a trained network is worth, on the development set: `python -m bench.memory.ablations`.
+"""What each part of a trained network is worth, on the development sets: `python -m bench.memory.ablations`.
 
-The same weights with parts switched off and at other ratios; answers are given (teacher forcing), so this takes a
-few minutes. Every line stands beside the same with another session's memory. `remory eval` measures generated answers.
+The same weights with parts switched off, at other ratios, and with blocks merged; answers are given (teacher forcing),
+so this takes some minutes. Every line stands beside the same with another session's memory, and with what the memory
+costs in unrelated text. `remory eval` measures generated answers.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ def without(network: MemoryNetwork, *names: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def at_ratio(network: MemoryNetwork, ratio: int) -> Iterator[None]:
-    """The network with so many source tokens to a row: no weight depends on it."""
+def at_ratio(network: MemoryNetwork, ratio: int, block: int | None = None) -> Iterator[None]:
+    """The network with so many source tokens to a row, and to a block: no weight depends on either."""
     before = network.geometry
-    network.geometry = replace(before, compression_ratio=ratio)
+    network.geometry = replace(before, compression_ratio=ratio, block_tokens=block or before.block_tokens)
     try:
         yield
     finally:
@@ -71,6 +72,8 @@ def measure(checkpoint: Checkpoint, actor_folder: Path) -> Iterator[tuple[str, d
             yield "16 : 1, without the copy path", check.run(network, objective)
         with without(network, "base_gate"):
             yield "16 : 1, without the network's output", check.run(network, objective)
+        with at_ratio(network, 4, network.geometry.block_tokens // 4):
+            yield "16 : 1, four blocks at 4 : 1 merged", check.run(network, objective, merged=True)
 
 
 def main() -> None:
@@ -79,11 +82,13 @@ def main() -> None:
     parser.add_argument("--model", help="default: the embedded actor")
     options = parser.parse_args()
     checkpoint = load_checkpoint(options.checkpoint)
-    print(f"{'':36}  loss  right   another's: loss  right")
+    print(f"{'':36}  loss  right   another's: loss  right    harm")
     figures = {}
     for name, found in measure(checkpoint, actors.resolve_actor(options.model)):
         figures[name] = found
-        other = f"{found['loss_other']:17.2f}  {found['exact_other']:5.0%}" if "loss_other" in found else ""
+        other = (
+            f"{found['loss_other']:17.2f}  {found['exact_other']:5.0%}  {found['harm']:+.3f}" if "harm" in found else ""
+        )
         print(f"{name:36}  {found['loss']:.2f}  {found['exact']:5.0%}{other}", flush=True)
     print(json.dumps(figures))
 

@@ -37,12 +37,14 @@ class Check:
         self.samples = [sample for sample in samples if sample.questions]
 
     @torch.no_grad()
-    def run(self, network: MemoryNetwork, objective: Objective) -> dict[str, float]:
+    def run(self, network: MemoryNetwork, objective: Objective, merged: bool = False) -> dict[str, float]:
         """Mean answer loss (nats a token) and share of right answers, with the own and with another session's rows.
 
         `harm`: how much higher the loss of another session's first 128 tokens is with the own rows than without any.
+        `merged`: with rows of a parent, see `Objective.encode_merged`.
         """
-        rows = [objective.encode(network, sample, 0.0, random.Random(0)).rows for sample in self.samples]
+        encode = objective.encode_merged if merged else objective.encode
+        rows = [encode(network, sample, 0.0, random.Random(0)).rows for sample in self.samples]
         own, right = self._ask([objective.head(s, r) for s, r in zip(self.samples, rows, strict=True)], objective.actor)
         others = rows[1:] + rows[:1]
         other, other_right = self._ask(
