@@ -11,6 +11,7 @@ from remory.engines.sglang.engine import SGLangEngine
 from remory.engines.sglang.exchange import Exchange
 from remory.engines.sglang.launch import LaunchedServer, LaunchOptions
 from tests.conftest import CONTEXT, SGLANG_PYTHON
+from tests.sglang.definition import PlainActor
 
 _HERE = Path(__file__).parent
 
@@ -46,6 +47,12 @@ def launch(sglang_python: Path) -> Iterator[Launch]:
     yield start
     for server in started:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def plain_actor(tiny_actor: Path) -> PlainActor:
+    """What says which answers of the tiny actor are right."""
+    return PlainActor(tiny_actor)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +14,9 @@ import torch
 from remory.engines.base import GenerationRequest, SamplingParams, Source
 from remory.engines.sglang.engine import SGLangEngine
 from remory.engines.transformers import TransformersEngine
+from tests.sglang.definition import ROUNDING, PlainActor, counts, is_drawn, is_greedy, penalised, shortfall
 
+VOCABULARY = 384
 GREEDY = SamplingParams(max_new_tokens=40, temperature=0, ignore_eos=True)
 DRAWN = replace(GREEDY, temperature=1.0, seed=5)
 PENALTIES = [
@@ -44,15 +47,35 @@ def said(engine: SGLangEngine | TransformersEngine, source: Source, sampling: Sa
 
 @pytest.mark.parametrize("penalties", PENALTIES, ids=str)
 def test_penalties_count_what_was_said(
-    sglang_engine: SGLangEngine, embedded: TransformersEngine, penalties: dict[str, float]
+    sglang_engine: SGLangEngine, embedded: TransformersEngine, plain_actor: PlainActor, penalties: dict[str, float]
 ) -> None:
-    for seed in range(3):
-        sampling = replace(GREEDY, **penalties)
-        assert said(sglang_engine, prompt(seed), sampling) == said(embedded, prompt(seed), sampling)
+    sampling = replace(GREEDY, **penalties)
+    for engine in (sglang_engine, embedded):
+        missed: dict[str, float] = defaultdict(float)
+        for seed in range(3):
+            answer = said(engine, prompt(seed), sampling)
+            assert len(answer) == 40
+            assert is_greedy(plain_actor, prompt(seed), answer, sampling)
+            logits = plain_actor.logits(prompt(seed), answer)
+            for name, counted in miscounts(prompt(seed), answer).items():
+                wrong = shortfall(penalised(logits, counted, sampling), answer)
+                missed[name] = max(missed[name], wrong)
+        # Answers that wrong counts would give too would show nothing.
+        assert min(missed.values()) > 10 * ROUNDING, missed
+
+
+def miscounts(source: Source, answer: list[int]) -> dict[str, torch.Tensor]:
+    """Counts that are wrong, by what is wrong with them."""
+    right = counts(answer, VOCABULARY)
+    return {
+        "nothing is counted": torch.zeros_like(right),
+        "a token is counted one step late": torch.cat([torch.zeros(1, VOCABULARY), right[:-1]]),
+        "the prompt is counted": right + torch.bincount(source.ids, minlength=VOCABULARY),
+    }
 
 
 def test_penalties_count_the_same_while_others_come_and_go(
-    sglang_engine: SGLangEngine, embedded: TransformersEngine
+    sglang_engine: SGLangEngine, plain_actor: PlainActor
 ) -> None:
     sampling = replace(GREEDY, max_new_tokens=120, frequency_penalty=1.0)
     with ThreadPoolExecutor(6) as pool:
@@ -62,7 +85,9 @@ def test_penalties_count_the_same_while_others_come_and_go(
         ]
         answers = [future.result() for future in running]
         assert all(len(future.result()) == 3 for future in coming)
-    assert answers == [said(embedded, prompt(seed), sampling) for seed in range(3)]
+    for seed, answer in enumerate(answers):
+        assert len(answer) == 120
+        assert is_greedy(plain_actor, prompt(seed), answer, sampling)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +97,30 @@ def test_penalties_count_the_same_while_others_come_and_go(
 )
 @pytest.mark.parametrize("own", [{}, {"top_k": 7}, {"min_p": 0.05}], ids=str)
 def test_a_seed_means_the_same_beside_any_neighbour(
-    sglang_engine: SGLangEngine, own: dict[str, float], neighbour: SamplingParams
+    sglang_engine: SGLangEngine, plain_actor: PlainActor, own: dict[str, float], neighbour: SamplingParams
 ) -> None:
     sampling = replace(DRAWN, **own)
     alone = said(sglang_engine, prompt(9), sampling)
     with ThreadPoolExecutor(3) as pool:
-        beside = [
+        others = [
             pool.submit(said, sglang_engine, prompt(seed), replace(neighbour, max_new_tokens=80)) for seed in (1, 2)
         ]
-        assert said(sglang_engine, prompt(9), sampling) == alone
-        for future in beside:
+        beside = said(sglang_engine, prompt(9), sampling)
+        for future in others:
             future.result()
+    for answer in (alone, beside):
+        assert len(answer) == 40
+        assert is_drawn(plain_actor, prompt(9), answer, sampling)
+        assert not is_drawn(plain_actor, prompt(9), answer, replace(sampling, seed=6))
+
+
+def test_a_seed_draws_again_what_it_drew_and_none_draws_anew(
+    sglang_engine: SGLangEngine, plain_actor: PlainActor
+) -> None:
+    first, again, other, *free = (
+        said(sglang_engine, prompt(20), replace(DRAWN, temperature=1.5, seed=seed)) for seed in (5, 5, 6, None, None)
+    )
+    for answer, seed in ((first, 5), (again, 5), (other, 6)):
+        assert is_drawn(plain_actor, prompt(20), answer, replace(DRAWN, temperature=1.5, seed=seed))
+    assert first != other
+    assert free[0] != free[1]

@@ -7,22 +7,7 @@ import struct
 import torch
 
 from remory.engines.sglang.cpu_stand_ins.sgl_kernel import assign_req_to_token_pool_cpu, murmur_hash32_cpu
-
-
-def murmur3(data: bytes) -> int:
-    """MurmurHash3_x86_32 with seed 0, of whole blocks of 4 bytes."""
-
-    def rotated(value: int, bits: int) -> int:
-        return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
-
-    value = 0
-    for (block,) in struct.iter_unpack("<I", data):
-        value ^= rotated(block * 0xCC9E2D51 & 0xFFFFFFFF, 15) * 0x1B873593 & 0xFFFFFFFF
-        value = (rotated(value, 13) * 5 + 0xE6546B64) & 0xFFFFFFFF
-    value ^= len(data)
-    value = (value ^ value >> 16) * 0x85EBCA6B & 0xFFFFFFFF
-    value = (value ^ value >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
-    return value ^ value >> 16
+from tests.sglang.definition import murmur3
 
 
 def test_the_hash_is_murmur3_of_seed_position_and_column():
