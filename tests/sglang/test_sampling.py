@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,26 @@ def miscounts(source: Source, answer: list[int]) -> dict[str, torch.Tensor]:
         "a token is counted one step late": torch.cat([torch.zeros(1, VOCABULARY), right[:-1]]),
         "the prompt is counted": right + torch.bincount(source.ids, minlength=VOCABULARY),
     }
+
+
+def test_what_is_subtracted_comes_before_what_is_divided_by(
+    sglang_engine: SGLangEngine, embedded: TransformersEngine, plain_actor: PlainActor
+) -> None:
+    """SGLang by itself takes penalties in an order that is another one in every process."""
+    steps = [{"frequency_penalty": 0.3}, {"presence_penalty": 0.5}, {"repetition_penalty": 0.7}]
+    sampling = replace(GREEDY, **{name: value for step in steps for name, value in step.items()})
+    for engine in (sglang_engine, embedded):
+        missed: dict[str, float] = defaultdict(float)
+        for seed in range(3):
+            answer = said(engine, prompt(seed), sampling)
+            assert is_greedy(plain_actor, prompt(seed), answer, sampling)
+            for order in permutations(steps):
+                logits = plain_actor.logits(prompt(seed), answer)
+                for step in order:
+                    logits = penalised(logits, counts(answer, VOCABULARY), replace(GREEDY, **step))
+                missed[str(order)] = max(missed[str(order)], shortfall(logits, answer))
+        wrong = [missed[str(order)] for order in permutations(steps) if order[2] is not steps[2]]
+        assert min(wrong) > 10 * ROUNDING, missed
 
 
 def test_penalties_count_the_same_while_others_come_and_go(

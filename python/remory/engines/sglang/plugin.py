@@ -278,10 +278,20 @@ def _sampling_made(info: Any, _class: Any, batch: Any, *_: Any, **__: Any) -> No
     And by one way of drawing: without filters SGLang draws in the order of the ids, and with those of any request in a
     batch in the order of their probabilities, so that neighbours would decide what a seed means.
     """
+    _order_penalties(info.penalizer_orchestrator)
     if info.sampling_seed is None and _honours_seeds():
         info.need_top_k_sampling = True
         seeds = [request.sampling_params.sampling_seed for request in batch.reqs]
         info.sampling_seed = torch.tensor(seeds, dtype=torch.int64).to(batch.device)
+
+
+def _order_penalties(orchestrator: Any) -> None:
+    """What is subtracted comes before what is divided by, as in SGLang's overlapping scheduler.
+
+    Without that it applies penalties in the order of a set of classes, which is another one in every process.
+    """
+    ordered = sorted(orchestrator.penalizers.items(), key=lambda item: item[1].is_multiplicative)
+    orchestrator.penalizers = dict(ordered)
 
 
 def _draw_due(
