@@ -142,6 +142,15 @@ def test_the_checkpoint_fits_its_actor(whole: Trainer, tmp_path: Path) -> None:
     assert found.network.get_parameter("fc.weight").float().allclose(weight, rtol=1e-2)
 
 
+def test_a_stage_has_a_share_of_the_learning_rate(tiny_actor: Path, tmp_path: Path) -> None:
+    rates = []
+    for share in (1.0, 0.25):
+        settings = make_settings(stage={"steps": 1, "tokens": 64, "questions": 0, "rate": share})
+        (step,) = Trainer(tmp_path / str(share), tiny_actor, settings).run()
+        rates.append(step.figures["rate"])
+    assert rates[1] == pytest.approx(rates[0] / 4)
+
+
 def test_merged_blocks_have_as_many_rows(tiny_actor: Path, tmp_path: Path) -> None:
     stage = {"steps": 1, "tokens": 512, "merges": 1.0}
     trainer = Trainer(tmp_path, tiny_actor, make_settings(stage=stage, network=SIZES | {"ratio": 16}))

@@ -81,7 +81,7 @@ class StageSettings(_Section):
     which the text that follows is read behind the memory; text that has nothing to do with it always is. `written`:
     share of sessions that were written by hand (see written.py) instead of generated. `merges`: share of steps,
     of those without a second compaction, whose sessions are encoded as four blocks at a quarter of the ratio, which are
-    then merged: as many rows in two steps.
+    then merged: as many rows in two steps. `rate`: times the run's learning rate.
     """
 
     steps: Size
@@ -94,6 +94,7 @@ class StageSettings(_Section):
     second_compactions: Share = 0.0
     written: Share = 0.0
     merges: Share = 0.0
+    rate: Annotated[float, Field(gt=0)] = 1.0
 
     def part_tokens(self, parts: int, strategy: str) -> tuple[int, ...]:
         """Most tokens of each compaction's new history. One that reads the memory before again has less room."""

@@ -310,7 +310,7 @@ class Trainer:
             block_tokens=stage.tokens // shrunk,
             compression_ratio=self._geometry.compression_ratio // shrunk,
         )
-        rate = self._rate(step)
+        rate = stage.rate * self._rate(step)
         hints = max(0.0, 1 - place / stage.hints) if stage.hints else 0.0
         with self._droppable():
             samples = [self._draw(stage, step, number, parts, r) for number in range(stage.batch)]
