@@ -156,7 +156,7 @@ def test_doctor_finds_this_installation_in_order(tmp_path):
     done = remory("doctor", "--data", str(tmp_path), COLUMNS="200")
     assert done.returncode == 0, done.stdout
     assert "broken" not in done.stdout
-    assert "smollm2-135m, trained, strategy reencode" in done.stdout and "cpu" in done.stdout
+    assert "smollm2-135m, trained, strategy frontier" in done.stdout and "cpu" in done.stdout
 
 
 def test_doctor_finds_what_is_broken(tmp_path, tiny_actor):

@@ -24,11 +24,12 @@ def test_it_is_what_the_preset_describes(checkpoint: Checkpoint) -> None:
     geometry = checkpoint.geometry
     assert checkpoint.name == "smollm2-135m" and checkpoint.trained and geometry.base == "salient"
     assert checkpoint.layer_ids == sizes.layers
+    assert (checkpoint.strategy, checkpoint.memory_budget) == (sizes.strategy, sizes.memory_budget)
     assert (checkpoint.block_tokens, checkpoint.ratio) == (sizes.block_tokens, sizes.ratio) == (1024, 16)
     assert (geometry.salience_channels, geometry.salience_reach) == (sizes.salience_channels, sizes.salience_reach)
     assert geometry.pointer_heads == sizes.pointer_heads and geometry.intermediate_size == sizes.intermediate
     assert sum(file.stat().st_size for file in embedded_checkpoint().iterdir()) <= 32 << 20
-    assert "680 steps" in (embedded_checkpoint() / "README.md").read_text()
+    assert f"{load_settings('embedded').steps} steps" in (embedded_checkpoint() / "README.md").read_text()
 
 
 def test_its_rows_carry_their_own_session(checkpoint: Checkpoint) -> None:
@@ -38,5 +39,6 @@ def test_its_rows_carry_their_own_session(checkpoint: Checkpoint) -> None:
     objective = Objective(actor, checkpoint.config["summary_contract"], LossSettings(), checkpoint.strategy)
     with torch.autocast("cpu", torch.bfloat16):
         found = Check(phrasing).run(checkpoint.network.float(), objective)
-    # Measured: 4.85 and 5.92 nats a token.
-    assert found["loss"] < found["loss_other"] - 0.5
+    # Measured: 3.27 and 5.26 nats a token, and 0.020 in unrelated text.
+    assert found["loss"] < found["loss_other"] - 1.0
+    assert found["harm"] < 0.1

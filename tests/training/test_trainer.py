@@ -142,6 +142,15 @@ def test_the_checkpoint_fits_its_actor(whole: Trainer, tmp_path: Path) -> None:
     assert found.network.get_parameter("fc.weight").float().allclose(weight, rtol=1e-2)
 
 
+def test_a_checkpoint_has_the_copy_path_at_its_strength(tiny_actor: Path, tmp_path: Path) -> None:
+    trainer = Trainer(tmp_path / "run", tiny_actor, make_settings(strength=0.5))
+    trained = trainer.network.get_parameter("pointer.value").detach().clone()
+    trainer.save_checkpoint(tmp_path / "checkpoint")
+    saved = load_checkpoint(tmp_path / "checkpoint").network.get_parameter("pointer.value").float()
+    assert saved.allclose(trained / 2, rtol=1e-2) and saved.count_nonzero()
+    assert trainer.network.get_parameter("pointer.value").equal(trained)
+
+
 def test_a_stage_has_a_share_of_the_learning_rate(tiny_actor: Path, tmp_path: Path) -> None:
     rates = []
     for share in (1.0, 0.25):

@@ -118,7 +118,8 @@ class LossSettings(_Section):
 class TrainingSettings(_Section):
     """A whole run.
 
-    `base_gate` and `pointer_copy`: how much of the network's output and of its copy path rows begin with. `blur`: the
+    `base_gate` and `pointer_copy`: how much of the network's output and of its copy path rows begin with. `strength`:
+    times the copy path in the checkpoint: less of it carries less, and disturbs unrelated text less. `blur`: the
     share of features and of tokens that the choice of tokens does not see in training. `statistics_sessions`: generated
     sessions in which tokens are counted for their rarity. `stop_after`: the run ends after so many steps, early, while
     the learning rate is still that of the whole.
@@ -132,6 +133,7 @@ class TrainingSettings(_Section):
     weight_decay: Weight = 0.01
     base_gate: float = 0.05
     pointer_copy: float = 0.05
+    strength: Annotated[float, Field(ge=0, le=1)] = 1.0
     blur: Annotated[float, Field(ge=0, lt=1)] = 0.0
     seed: int = 0
     statistics_sessions: Size = 200

@@ -10,7 +10,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -133,9 +133,9 @@ class Trainer:
             yield Progress(self.step, self.settings.steps, figures, samples, time.monotonic() - began)
 
     def check(self, check: Check) -> dict[str, float]:
-        """Figures of the development sets with the network as it is now; see `Check.run`."""
+        """Figures of the development sets with the network as a checkpoint would have it now; see `Check.run`."""
         self.network.geometry = self._geometry
-        with self._droppable(), self._precision():
+        with self._droppable(), self._delivered(), self._precision():
             return check.run(self.network, self.objective)
 
     def check_full(self, check: Check) -> dict[str, float]:
@@ -177,7 +177,8 @@ class Trainer:
         The folder appears whole, in place of one that was there. Raises CheckpointError or OSError.
         """
         network = MemoryNetwork(self._geometry, dtype=torch.bfloat16)
-        network.load_state_dict(self.network.state_dict())
+        with self._delivered():
+            network.load_state_dict(self.network.state_dict())
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
             made = Path(scratch) / folder.name
@@ -190,6 +191,19 @@ class Trainer:
             if folder.exists():
                 folder.rename(Path(scratch) / "before")
             made.rename(folder)
+
+    @contextmanager
+    def _delivered(self) -> Iterator[None]:
+        """The network with the copy path at the strength that its checkpoint has."""
+        copied = self.network.get_parameter("pointer.value")
+        trained = copied.detach().clone()
+        with torch.no_grad():
+            copied.mul_(self.settings.strength)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                copied.copy_(trained)
 
     @torch.no_grad()
     def _begin(self, documents: Documents | None, share: float, start: Path | None) -> None:
