@@ -149,6 +149,10 @@ def test_a_checkpoint_has_the_copy_path_at_its_strength(tiny_actor: Path, tmp_pa
     saved = load_checkpoint(tmp_path / "checkpoint").network.get_parameter("pointer.value").float()
     assert saved.allclose(trained / 2, rtol=1e-2) and saved.count_nonzero()
     assert trainer.network.get_parameter("pointer.value").equal(trained)
+    # A run that starts there begins with what it was given.
+    again = Trainer(tmp_path / "again", tiny_actor, make_settings(strength=0.5), start=tmp_path / "checkpoint")
+    again.save_checkpoint(tmp_path / "copy")
+    assert load_checkpoint(tmp_path / "copy").network.get_parameter("pointer.value").float().equal(saved)
 
 
 def test_a_stage_has_a_share_of_the_learning_rate(tiny_actor: Path, tmp_path: Path) -> None:
@@ -173,6 +177,12 @@ def test_merged_blocks_have_as_many_rows(tiny_actor: Path, tmp_path: Path) -> No
     # Rows of a parent start from rows, and those from tokens all over the part.
     places = {place for origin in encoded.origins if origin for place in origin[1:]}
     assert places <= set(range(len(sample.parts[0].ids))) and max(places) - min(places) > 256
+
+
+def test_merges_without_questions_train_the_choice(tiny_actor: Path, tmp_path: Path) -> None:
+    stage = {"steps": 1, "tokens": 512, "merges": 1.0, "questions": 0}
+    (step,) = Trainer(tmp_path, tiny_actor, make_settings(stage=stage, network=SIZES | {"ratio": 16})).run()
+    assert step.figures["salience"] > 0 and "answer" not in step.figures
 
 
 def test_a_run_starts_with_the_weights_of_a_checkpoint(whole: Trainer, tiny_actor: Path, tmp_path: Path) -> None:

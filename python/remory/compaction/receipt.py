@@ -34,11 +34,11 @@ def write_receipt(
     """The receipt of one compaction, JSON-ready.
 
     `source_tokens` counts what was encoded (history, and with `reencode` the older summaries and rows), `kept_tokens`
-    the raw tokens behind rows that were not encoded again; `compression_ratio` is both by the rows. Hashes are SHA-256
-    of little-endian int32 ids and of the rows' bfloat16 bytes; `depths` counts rows by depth; spans in
-    `frontier` count raw tokens of the whole lineage. `features` counts source tokens by where their features came from:
-    "prefill" (read for this compaction) or "live" (kept when the session ran); empty without source. `expanded` appears
-    only when the memory is no smaller than what it replaces.
+    the raw tokens behind rows that were there before and were not read as source; `compression_ratio` is both by the
+    rows. Hashes are SHA-256 of little-endian int32 ids and of the rows' bfloat16 bytes; `depths` counts rows by depth;
+    spans in `frontier` count raw tokens of the whole lineage. `features` counts source tokens by where their features
+    came from: "prefill" (read for this compaction) or "live" (kept when the session ran); empty without source.
+    `expanded` appears only when the memory is no smaller than what it replaces.
     """
     rows_per_node = memory_rows.shape[0] // len(frontier)
     depths: dict[str, int] = {}

@@ -77,7 +77,7 @@ A trained network that turns removed history into {rows} rows for each {block:,}
 
 ## Data
 
-{told} What the sessions tell is invented; the marks in them say which words a telegram of their facts would keep.
+{told} What Remory's sessions tell is invented; the marks in them say which words a telegram of their facts would keep.
 
 ## Recipe
 

@@ -21,6 +21,7 @@ from remory.training.sessions import Turn
 _DATA = Path(__file__).parent.parent / "evaluation" / "data"
 SETS = ("development", "development_plain")
 _FOREIGN = 128
+_FEWEST = 3
 _SUMMARY = "The user and the assistant work on the task step by step."
 
 
@@ -29,12 +30,16 @@ class Check:
 
     A question counts as right when each token of its answer is the likeliest where it stands. Of a first part that is
     longer than `block_tokens` in this actor's tokens, the messages are taken that fit, and the questions about them.
+    With fewer than three such sessions there are no samples.
     """
 
     def __init__(self, phrasing: Phrasing, block_tokens: int = 1024, sets: Sequence[str] = SETS) -> None:
         sessions = [s for name in sets for s in json.loads((_DATA / f"{name}.json").read_text())["sessions"]]
         samples = (_sample(session, phrasing, block_tokens) for session in sessions)
         self.samples = [sample for sample in samples if sample.questions]
+        # Another's memory and another's text need a second and a third session.
+        if len(self.samples) < _FEWEST:
+            self.samples = []
 
     @torch.no_grad()
     def run(self, network: MemoryNetwork, objective: Objective, merged: bool = False) -> dict[str, float]:

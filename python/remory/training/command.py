@@ -147,7 +147,7 @@ class _Run:
         """Train until the end, the time or a signal; then save, and unless it was a signal write the checkpoint."""
         try:
             with self._progress:
-                self._journal.rewind(self._trainer.step)
+                self._journal.rewind(self._trainer.step if self._trainer.has_state(self._folder) else None)
                 self._measure_start()
                 self._train()
                 if self._check:
@@ -187,7 +187,7 @@ class _Run:
         if self._check is None:
             return
         if not self._check.samples:
-            self._say("no session of the development sets fits a block of this network: there will be no checks")
+            self._say("fewer than three development sessions fit a block of this network: there will be no checks")
             self._check = None
             return
         if self._journal.full() is None:

@@ -35,9 +35,12 @@ class Journal:
                 found.append(record)
         return found
 
-    def rewind(self, step: int) -> None:
-        """Drop what was written of later steps: a run that goes on from `step` does them again. Raises OSError."""
-        kept = [record for record in self.records() if record.get("step", 0) <= step]
+    def rewind(self, step: int | None) -> None:
+        """Drop what was written of later steps: a run that goes on from `step` does them again. None: drop all.
+
+        Raises OSError.
+        """
+        kept = [record for record in self.records() if step is not None and record.get("step", 0) <= step]
         scratch = self.path.with_name(f".{self.path.name}")
         with scratch.open("w") as stream:
             stream.writelines(json.dumps(record) + "\n" for record in kept)

@@ -90,7 +90,7 @@ class Objective:
         self.actor = actor
         self._keeps_rows = strategy == "frontier"
         self._features: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
-        self._taught_strands: dict[tuple[tuple[int, ...], tuple[int, ...]], Teacher] = {}
+        self._taught_strands: dict[tuple[tuple[int, ...], tuple[int, ...]], Strand] = {}
         self._features_held = features_held
         self._blur = blur
         self.weights = losses
@@ -123,7 +123,10 @@ class Objective:
             parts, figures = self._read_on([self._taught(sample) for sample in samples], heads, asked)
             choices = [choice for one in encoded for choice in one.choices]
         else:
-            choices = [self._choose(network, self._first_source(s), hints, r) for s in samples]
+            # One block a sample, or several small ones that would have been merged.
+            sources = [self._first_source(sample) for sample in samples]
+            blocks = [block for source in sources for block in source.blocks(network.geometry.block_tokens)]
+            choices = [self._choose(network, block, hints, r) for block in blocks]
         parts["salience"] = torch.stack([_salience_loss(choice) for choice in choices]).mean()
         total = torch.stack([getattr(self.weights, name) * value for name, value in parts.items()]).sum()
         figures |= {name: float(value.detach()) for name, value in parts.items()}
@@ -199,21 +202,25 @@ class Objective:
         bare = [*sample.prefix, *self._summary_before, *sample.summary, *self._summary_after]
         return replace(
             sample,
-            following=tuple(self._teach(whole, strand) for strand in sample.following),
+            following=tuple(self._teach_again(whole, strand) for strand in sample.following),
             unrelated=tuple(self._teach(bare, strand) for strand in sample.unrelated),
         )
 
     def _teach(self, context: Sequence[int], strand: Strand) -> Strand:
-        """The strand with what the actor says behind a context; the last such are kept, as sessions come again."""
+        """The strand with what the actor says behind a context, if it has no teacher yet."""
         if strand.teacher is not None:
             return strand
+        taught = self.actor.teach(context, strand)
+        return replace(strand, teacher=Teacher(taught["ids"], taught["logs"]))
+
+    def _teach_again(self, context: Sequence[int], strand: Strand) -> Strand:
+        """The same, kept for the last contexts: sessions come again, and with them what follows."""
         key = (tuple(context), strand.ids)
         if key not in self._taught_strands:
-            taught = self.actor.teach(context, strand)
-            self._taught_strands[key] = Teacher(taught["ids"], taught["logs"])
+            self._taught_strands[key] = self._teach(context, strand)
             while len(self._taught_strands) > self._features_held:
                 del self._taught_strands[next(iter(self._taught_strands))]
-        return replace(strand, teacher=self._taught_strands[key])
+        return self._taught_strands[key]
 
     def head(self, sample: Sample, rows: Tensor) -> Tensor:
         """[H, D] embeddings of the restored prompt up to the end of the memory."""

@@ -86,7 +86,7 @@ class StageSettings(_Section):
 
     steps: Size
     batch: Size
-    tokens: Size
+    tokens: Annotated[int, Field(ge=32)]
     questions: Annotated[int, Field(ge=0)]
     pool: Annotated[int, Field(ge=0)] = 0
     hints: Annotated[int, Field(ge=0)] = 0
@@ -133,7 +133,7 @@ class TrainingSettings(_Section):
     weight_decay: Weight = 0.01
     base_gate: float = 0.05
     pointer_copy: float = 0.05
-    strength: Annotated[float, Field(ge=0, le=1)] = 1.0
+    strength: Annotated[float, Field(gt=0, le=1)] = 1.0
     blur: Annotated[float, Field(ge=0, lt=1)] = 0.0
     seed: int = 0
     statistics_sessions: Size = 200

@@ -135,7 +135,8 @@ class Trainer:
     def check(self, check: Check) -> dict[str, float]:
         """Figures of the development sets with the network as a checkpoint would have it now; see `Check.run`."""
         self.network.geometry = self._geometry
-        with self._droppable(), self._delivered(), self._precision():
+        # A signal waits until the copy path has its own strength again.
+        with self._delivered(), self._droppable(), self._precision():
             return check.run(self.network, self.objective)
 
     def check_full(self, check: Check) -> dict[str, float]:
@@ -240,6 +241,8 @@ class Trainer:
         rms = self.network.get_buffer("output_embedding_rms").clone()
         self.network.load_state_dict(found.network.state_dict())
         self.network.get_buffer("output_embedding_rms").copy_(rms)
+        # What is delivered is then what was there.
+        self.network.get_parameter("pointer.value").div_(self.settings.strength)
         return found.settings.target_revision
 
     def _name_data(self, own: Own | None, documents: Documents | None, start: Path | None) -> dict[str, Any]:
