@@ -68,9 +68,9 @@ def measure(checkpoint: Checkpoint, actor_folder: Path) -> Iterator[tuple[str, d
                 yield f"{ratio} : 1, all of it", check.run(network, objective)
                 with without(network, "base_gate", "pointer.value"):
                     yield f"{ratio} : 1, the kept tokens alone", check.run(network, objective)
-        with without(network, "pointer.value"):
+        with at_ratio(network, 16), without(network, "pointer.value"):
             yield "16 : 1, without the copy path", check.run(network, objective)
-        with without(network, "base_gate"):
+        with at_ratio(network, 16), without(network, "base_gate"):
             yield "16 : 1, without the network's output", check.run(network, objective)
         with at_ratio(network, 4, network.geometry.block_tokens // 4):
             yield "16 : 1, four blocks at 4 : 1 merged", check.run(network, objective, merged=True)

@@ -105,6 +105,14 @@ def test_the_engine_makes_memories_with_the_checkpoint(settings_file: Path, tiny
     assert rows.shape == (128, 64) and rows.isfinite().all() and rows.std() > 0
 
 
+def test_a_log_without_a_state_is_begun_anew(settings_file: Path, tiny_actor: Path, tmp_path: Path) -> None:
+    """What was killed before its first save may have been a run of another actor."""
+    Journal(tmp_path / "log.jsonl").append({"full": {"loss": 123.0, "exact": 1.0}})
+    assert main(arguments(settings_file, tiny_actor, tmp_path)) == 0
+    journal = Journal(tmp_path / "log.jsonl")
+    assert (journal.full() or {}).get("loss") != 123.0 and len(journal.steps()) == 1
+
+
 def test_other_settings_need_restart(settings_file: Path, tiny_actor: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "run"
     assert main(arguments(settings_file, tiny_actor, out)) == 0

@@ -32,6 +32,7 @@ def test_the_presets_fit_themselves() -> None:
         ({"heads": 3, "kv_heads": 2}, {}, "heads 3 is not a multiple of kv_heads 2"),
         ({"head_dim": 15}, {}, "head_dim must be even, got 15"),
         ({}, {"tokens": 72}, "stage 1: tokens 72 is not a multiple of ratio 16"),
+        ({}, {"tokens": 16}, "stages.0.tokens: .*greater than or equal to 32"),
         ({}, {"tokens": 1024}, "stage 1: tokens 1024 exceeds block_tokens 512"),
         ({"strategy": "reencode"}, {"second_compactions": 0.5}, "stage 1: tokens 64 leaves -24 for the new history"),
         ({"ratio": 8}, {"merges": 0.5}, "stage 1: merges need a ratio of at least 16 .* got 8"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from remory.errors import CheckpointError, InvalidInput
 from remory.network import load_checkpoint
 from remory.training.check import Check
 from remory.training.phrasing import Phrasing
-from remory.training.samples import draw_sample
+from remory.training.samples import Part, draw_sample
 from remory.training.trainer import Trainer
 from tests.conftest import make_actor
 from tests.training.conftest import SIZES, make_settings, read_state, same
@@ -140,6 +141,33 @@ def test_the_checkpoint_fits_its_actor(whole: Trainer, tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoint" / "old").exists()
     weight = whole.network.get_parameter("fc.weight").detach()
     assert found.network.get_parameter("fc.weight").float().allclose(weight, rtol=1e-2)
+
+
+def test_a_frontier_keeps_the_rows_before_and_reads_on_under_them(tiny_actor: Path, tmp_path: Path) -> None:
+    trainer = Trainer(tmp_path, tiny_actor, make_settings(stage={"tokens": 256}))
+    trainer.network.geometry = replace(trainer.network.geometry, block_tokens=256)
+    sample = draw_sample("a", "b", trainer.settings.stages[0], (256, 256), trainer.phrasing)
+    first, second = sample.parts
+
+    def rows(*parts: Part) -> torch.Tensor:
+        encoded = trainer.objective.encode(trainer.network, replace(sample, parts=parts), 0.0, random.Random(1))
+        return encoded.rows.detach()
+
+    both, alone = rows(first, second), rows(first)
+    assert both.shape == (128, 64)
+    assert both[:64].equal(alone)
+    # The same new history is other states behind other rows.
+    assert not both[64:].equal(rows(second)) and not both[64:].equal(rows(second, second)[64:])
+    encoded = trainer.objective.encode(trainer.network, sample, 0.0, random.Random(1))
+    assert {origin[0] for origin in encoded.origins if origin} == {0, 1}
+
+
+def test_the_head_without_a_memory_is_the_beginning_of_the_one_with_it(tiny_actor: Path, tmp_path: Path) -> None:
+    trainer = Trainer(tmp_path, tiny_actor, make_settings())
+    sample = draw_sample("a", "b", trainer.settings.stages[0], (64,), trainer.phrasing)
+    bare = trainer.objective.bare_head(sample)
+    head = trainer.objective.head(sample, torch.zeros(16, 64))
+    assert len(bare) < len(head) - 16 and head[: len(bare)].equal(bare)
 
 
 def test_a_checkpoint_has_the_copy_path_at_its_strength(tiny_actor: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sessions written by hand: what a file must hold, and what is drawn from those that ship."""
+"""Sessions written one by one: what a file must hold, and what is drawn from those that ship."""
 
 from __future__ import annotations
 

@@ -7,10 +7,9 @@ import json
 from remory.training.journal import Record
 from remory.training.trainer import Trainer
 
-_OWN = "{share:.0%} of the samples come from own data (SHA-256 of the files `{digest}`), the others with Remory."
-_GENERATED = (
-    "The sessions come with Remory: generated (`remory.training.generator`) and written by hand (`written.py`)."
-)
+_OWN = "{share:.0%} of the samples come from own data (SHA-256 of the files `{digest}`), the others come with Remory."
+_GENERATED = "The sessions come with Remory: generated (`remory.training.generator`)"
+_WRITTEN = " and written one by one (`written.py`)"
 _START = "It began with the weights of another checkpoint (SHA-256 of its tensors `{start}`)."
 
 
@@ -18,7 +17,7 @@ def write_card(trainer: Trainer, check: Record | None, full: Record | None) -> s
     """The text of README.md. `check`, `full`: figures of the last check and of the whole history, if there are any."""
     compressor, residual = trainer.config["compressor"], trainer.config["residual"]
     data = trainer.data
-    told = [_OWN.format(share=data["share"], digest=data["own data"]) if data["share"] else _GENERATED]
+    told = [_OWN.format(share=data["share"], digest=data["own data"]) if data["share"] else _name_sessions(trainer)]
     if data["start"]:
         told.append(_START.format(start=data["start"]))
     if trainer.step < trainer.settings.steps:
@@ -43,6 +42,11 @@ def write_card(trainer: Trainer, check: Record | None, full: Record | None) -> s
         millions=parameters / 1e6,
         settings=json.dumps(trainer.settings.model_dump(), indent=2),
     )
+
+
+def _name_sessions(trainer: Trainer) -> str:
+    written = any(stage.written for stage in trainer.settings.stages)
+    return f"{_GENERATED}{_WRITTEN if written else ''}."
 
 
 def _write_figures(check: Record | None, full: Record | None) -> str:
@@ -77,7 +81,7 @@ A trained network that turns removed history into {rows} rows for each {block:,}
 
 ## Data
 
-{told} What Remory's sessions tell is invented; the marks in them say which words a telegram of their facts would keep.
+{told} What these sessions tell is invented; the marks in them say which words a telegram of their facts would keep.
 
 ## Recipe
 

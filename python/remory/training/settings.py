@@ -79,7 +79,7 @@ class StageSettings(_Section):
     their features are kept; 0 means new ones always. `hints` goes linearly from 1 to 0 over this many steps: the share
     of a session's marked words that are kept whatever the network scores them. `continuations`: share of sessions on
     which the text that follows is read behind the memory; text that has nothing to do with it always is. `written`:
-    share of sessions that were written by hand (see written.py) instead of generated. `merges`: share of steps,
+    share of sessions that were written one by one (see written.py) instead of generated. `merges`: share of steps,
     of those without a second compaction, whose sessions are encoded as four blocks at a quarter of the ratio, which are
     then merged: as many rows in two steps. `rate`: times the run's learning rate.
     """

@@ -1,4 +1,4 @@
-"""Sessions that were written by hand for training, beside the generated ones: `data/written/*.txt`.
+"""Sessions that were written one by one for training, beside the generated ones: `data/written/*.txt`.
 
 A generator's sessions share its forms; these share none with each other. A file holds sessions one after the other:
 
@@ -32,7 +32,7 @@ _ROLES = ("user", "assistant", "tool")
 _LINE = re.compile(r"(system|task|user|assistant|tool): (.*)")
 # Shorter numbers are often hours, days and counts, which other digits would make absurd.
 _LONG_NUMBER = re.compile(r"(?<!\d)(?!(?:19|20)\d\d(?!\d))[1-9]\d{2,}")
-# How much of what is drawn comes from one session, at most.
+# Of the tokens that are drawn, how much one session gives at most: from, to.
 _PIECE = (0.4, 1.2)
 
 
